@@ -1,7 +1,7 @@
-// Package advice says what to do about messages of compilers and linkers that have one likely
-// cause, in the terms of the manifest: which target defines a symbol that is missing, which folder
-// has a header that was not found. It reads what a build has made, and refuses to guess: where
-// nothing is known it says nothing, for the message stands above it.
+// Package advice explains messages of compilers and linkers that have one likely cause, in the
+// terms of the manifest. It reports which target defines a missing symbol, or which folder has a
+// missing header. It reads the outputs of the build, and refuses to guess: without evidence it adds
+// nothing to the message.
 package advice
 
 import (
@@ -17,21 +17,22 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Failure is a command that failed.
+// Failure describes a failed command and its build.
 type Failure struct {
 	Action  *graph.Action
-	Said    string                     // by the command
-	Root    string                     // of the project
-	State   string                     // the build tree, relative to Root
-	Actions iter.Seq[*graph.Action]    // all of the graph
-	Targets []*graph.Target            // those of the plan; none where few actions of it were loaded
-	Maker   func(string) *graph.Action // who writes a file; nil for nobody
+	Said    string                  // output of the command
+	Root    string                  // of the project
+	State   string                  // the build tree, relative to Root
+	Actions iter.Seq[*graph.Action] // all actions of the graph
+	// Targets are those of the plan; none if only a part of its actions was loaded.
+	Targets []*graph.Target
+	Maker   func(string) *graph.Action // the action that writes a file; nil if none does
 }
 
-// most is how many pieces of advice a person reads.
+// most limits the number of pieces of advice.
 const most = 4
 
-// Help gives sentences, the most useful first; none if nothing is known.
+// Help returns sentences, the most useful first, or none without evidence.
 func (f *Failure) Help() (help []string) {
 	for _, r := range rules() {
 		if r.kinds != nil && !slices.Contains(r.kinds, f.Action.Kind) {
@@ -50,15 +51,15 @@ func (f *Failure) Help() (help []string) {
 	return help
 }
 
-// rule is a message and what is said about all that look like it.
+// rule is a message and the advice for all its matches.
 type rule struct {
 	re    *regexp.Regexp
-	kinds []graph.Kind // nil is all
+	kinds []graph.Kind // nil is all kinds
 	say   func(f *Failure, found [][]string) []string
 }
 
-// rules are in the order in which they help: of a link that fails, what is missing is said before
-// what is there twice.
+// rules are sorted by usefulness: for a failed link, advice on missing symbols precedes advice on
+// duplicate ones.
 var rules = sync.OnceValue(func() []rule {
 	of := func(re string, say func(f *Failure, found [][]string) []string, kinds ...graph.Kind) rule {
 		return rule{regexp.MustCompile(`(?m)` + re), kinds, say}
@@ -89,10 +90,10 @@ var rules = sync.OnceValue(func() []rule {
 	}
 })
 
-// readable is a symbol as its source has it.
+// readable returns a symbol as in its source.
 func readable(symbol string) string { return modules.Demangled(symbol) }
 
-// list joins names: "a, b and c". Many are cut.
+// list joins names: "a, b and c". It shortens long lists.
 func list(names []string) string {
 	const few = 5
 	if len(names) > few {
@@ -104,7 +105,7 @@ func list(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// are is the verb of so many.
+// are returns the verb for a number of names.
 func are(names []string) string {
 	if len(names) == 1 {
 		return "is"
@@ -112,8 +113,8 @@ func are(names []string) string {
 	return "are"
 }
 
-// depend returns the advice to add a target to the deps of the one that failed. All advice about
-// deps is made here, where it is held against the manifest: what is there already is not advised.
+// depend returns the advice to add a target to the deps of the failed one. All advice about deps is
+// generated here, where it is compared with the manifest: existing deps are not advised.
 func (f *Failure) depend(on string) string {
 	byLabel := map[string]*graph.Target{}
 	for _, t := range f.Targets {
@@ -142,8 +143,8 @@ func (f *Failure) depend(on string) string {
 	return "add " + on + " to the deps of " + f.Action.Target
 }
 
-// linksItself returns what has a library link its device code itself, and the name of the
-// attribute, if the link that failed is one of device code.
+// linksItself returns the setting that makes a library link its device code itself, and the name of
+// its attribute. It returns them only if the failed link is one of device code.
 func (f *Failure) linksItself(target string) (setting, attribute string) {
 	if f.Action.Work.Link == nil {
 		return "", ""
@@ -168,7 +169,7 @@ func (f *Failure) linksItself(target string) (setting, attribute string) {
 
 func (f *Failure) abs(file string) string { return cache.Absolute(f.Root, file) }
 
-// at is a target with its place in the manifest.
+// at returns a target with its position in the manifest.
 func at(label string, pos graph.Pos) string {
 	if pos.String() == "" {
 		return label
@@ -176,7 +177,7 @@ func at(label string, pos graph.Pos) string {
 	return label + " (" + pos.String() + ")"
 }
 
-// unique are the texts of a group, each once.
+// unique returns the texts of a group, each once.
 func unique(found [][]string, group int) (out []string) {
 	for _, m := range found {
 		if !slices.Contains(out, m[group]) {

@@ -9,17 +9,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// launch is about a kernel launch in a source that a host compiler reads.
+// launch explains a kernel launch in a source that a host compiler reads.
 func (f *Failure) launch([][]string) []string {
 	return []string{fmt.Sprintf("<<<...>>> starts a kernel, which only CUDA sources may: rename %s to end in .cu, or give %s language = \"cuda\"", f.Action.Name, f.Action.Target)}
 }
 
-// optIn is the dynamic shared memory that a block may have at most, in KiB, by architecture (CUDA
-// C++ Programming Guide, technical specifications per compute capability).
+// optIn is the largest dynamic shared memory of a block, in KiB, by architecture (CUDA C++
+// Programming Guide, technical specifications per compute capability).
 var optIn = [...]struct{ sm, kib int }{{50, 48}, {52, 48}, {53, 48}, {60, 48}, {61, 48}, {62, 48}, {70, 96}, {72, 96}, {75, 64}, {80, 163}, {86, 99}, {87, 163}, {89, 99}, {90, 227}, {100, 227},
 	{103, 227}, {110, 227}, {120, 99}, {121, 99}}
 
-// sharedMemory is about kernels with larger arrays than there is room for.
+// sharedMemory explains kernels with too large static arrays.
 func (f *Failure) sharedMemory(found [][]string) (help []string) {
 	for _, m := range found {
 		uses, _ := strconv.ParseInt(m[2], 16, 64)
@@ -39,7 +39,7 @@ func (f *Failure) sharedMemory(found [][]string) (help []string) {
 	return help
 }
 
-// newerArch is about PTX that an architecture does not have.
+// newerArch explains PTX that an architecture does not support.
 func (f *Failure) newerArch(found [][]string) (help []string) {
 	for _, m := range found {
 		help = append(help, f.needs(m[1], m[2]))
@@ -47,12 +47,12 @@ func (f *Failure) newerArch(found [][]string) (help []string) {
 	return help
 }
 
-// needs says what to do where code is for newer GPUs than all that ship.
+// needs returns the advice for code that requires newer GPUs than the target's oldest ones.
 func (f *Failure) needs(what, arch string) string {
 	return fmt.Sprintf("%s needs %s: drop older ones from the code of %s, or put it under #if __CUDA_ARCH__ >= %s0", what, arch, f.Action.Target, strings.TrimPrefix(arch, "sm_"))
 }
 
-// since are intrinsics that not all architectures have, which headers declare under #if
+// since are intrinsics that not all architectures have. Headers declare them under #if
 // __CUDA_ARCH__ (CUDA C++ Programming Guide).
 var since = [...]struct {
 	names []string
@@ -62,7 +62,7 @@ var since = [...]struct {
 	{[]string{"__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync", "__pipeline_memcpy_async"}, "sm_80"},
 }
 
-// intrinsic is about names that are declared for newer architectures.
+// intrinsic explains names that are only declared for newer architectures.
 func (f *Failure) intrinsic(found [][]string) (help []string) {
 	for _, name := range unique(found, 1) {
 		for _, s := range since {
@@ -78,7 +78,7 @@ func (f *Failure) atomicDouble([][]string) []string {
 	return []string{f.needs("atomicAdd of double", "sm_60")}
 }
 
-// hostCompiler is about a compiler that is too new, or too old, for the toolkit's headers.
+// hostCompiler explains a compiler that is too new, or too old, for the toolkit's headers.
 func (f *Failure) hostCompiler([][]string) []string {
 	return []string{`the toolkit does not take this host compiler: install one that it does, and name it in toolchain "cuda" { host_compiler = "g++-N" }; kbuild doctor lists those that are here`}
 }
@@ -92,12 +92,12 @@ func (f *Failure) extendedLambda([][]string) []string {
 	return []string{"__device__ lambdas are an extension of nvcc: " + f.nvccFlag("--extended-lambda")}
 }
 
-// plainLambda is about a lambda without annotations that a kernel gets.
+// plainLambda explains a lambda without annotations that is passed to a kernel.
 func (f *Failure) plainLambda([][]string) []string {
 	return []string{"mark the lambda __device__ and " + f.nvccFlag("--extended-lambda")}
 }
 
-// relaxedConstexpr is about host functions in device code. The option does not help lambdas.
+// relaxedConstexpr explains host functions in device code. The option does not help lambdas.
 func (f *Failure) relaxedConstexpr(found [][]string) []string {
 	names := slices.DeleteFunc(unique(found, 1), func(name string) bool { return name == "operator()" })
 	if len(names) == 0 {

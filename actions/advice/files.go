@@ -14,10 +14,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A walk through a project looks at so many names at most: advice is worth a second, not more.
+// manyFiles limits a walk through the project: advice may take a second, not more.
 const manyFiles = 20000
 
-// header is about headers that were not found.
+// header explains headers that were not found.
 func (f *Failure) header(found [][]string) (help []string) {
 	for _, name := range unique(found, 1) {
 		if path.IsAbs(name) || strings.HasSuffix(name, ".o") {
@@ -46,7 +46,7 @@ func (f *Failure) header(found [][]string) (help []string) {
 	return help
 }
 
-// ofToolkit matches libraries of a CUDA toolkit, and the headers of those.
+// ofToolkit matches libraries of a CUDA toolkit, and their headers.
 var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(cu(blas|fft|rand|solver|sparse|file|pti)|npp|nv(rtc|jpeg|JitLink|fatbin|ml))`)
 })
@@ -76,7 +76,7 @@ func (f *Failure) misspelt(name string) string {
 	return ""
 }
 
-// oneEdit reports that a becomes b by one character that is added, removed or replaced.
+// oneEdit reports whether a becomes b if one character is added, removed or replaced.
 func oneEdit(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -87,8 +87,8 @@ func oneEdit(a, b string) bool {
 	return len(a) <= 1 && len(b) <= 1
 }
 
-// find are the files of a name in the project, by paths relative to its root: not in the build
-// tree, nor in hidden folders.
+// find returns the files of a name in the project, by paths relative to its root. It skips the
+// build tree and hidden folders.
 func (f *Failure) find(name string) (files []string) {
 	seen := 0
 	filepath.WalkDir(f.Root, func(p string, e fs.DirEntry, err error) error {
@@ -106,7 +106,7 @@ func (f *Failure) find(name string) (files []string) {
 	return files
 }
 
-// library is about libraries that a link did not find.
+// library explains libraries that a link did not find.
 func (f *Failure) library(found [][]string) (help []string) {
 	for _, name := range unique(found, 1) {
 		switch target, file := f.target(name), f.archive(name); {
@@ -127,7 +127,7 @@ func (f *Failure) library(found [][]string) (help []string) {
 	return help
 }
 
-// target is the library of the manifest with a name.
+// target returns the target of the library with a name, or "".
 func (f *Failure) target(name string) string {
 	for a := range f.Actions {
 		for _, o := range a.Outputs {
@@ -148,7 +148,7 @@ func (f *Failure) archive(name string) string {
 	return ""
 }
 
-// withoutLink is a shared library of the system that has its version in its name alone.
+// withoutLink returns a shared library of the system that exists only with its version in its name.
 func withoutLink(name string) string {
 	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"} {
 		if found, _ := filepath.Glob(filepath.Join(dir, "lib"+name+".so.*")); len(found) > 0 {

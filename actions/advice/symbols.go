@@ -12,20 +12,20 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// The host's half of an object has a symbol for each device function that others may call, whatever
-// the form of the device code: cudafe++ writes a body for it. So the symbol table of an ELF file
-// tells who defines a device function, of LTO-IR too, which nobody but NVIDIA can read.
+// The host's half of an object has a symbol for each device function that others may call. cudafe++
+// writes a body for it, in any form of the device code. So the ELF symbol table shows which object
+// defines a device function. That works for LTO-IR too, which only NVIDIA's tools can read.
 
-// definer is an object that defines symbols, with what it was made of.
+// definer is an object that defines symbols, with its source and target.
 type definer struct {
 	source, target, mode string
 	pos                  graph.Pos
-	symbols              []string // of those that are looked for, readable
-	linked               bool     // the failed link has it
+	symbols              []string // the wanted ones that it defines, readable
+	linked               bool     // the failed link reads it
 }
 
-// definers are the objects of the project that define some of symbols. Those may be mangled, or as
-// ld tells them. What no object here defines is left.
+// definers returns the objects of the project that define some of symbols, which may be mangled, or
+// spelled as ld prints them. left are the symbols that no local object defines.
 func (f *Failure) definers(symbols []string) (found []*definer, left []string) {
 	want := map[string]bool{}
 	for _, s := range symbols {
@@ -57,7 +57,7 @@ func (f *Failure) definers(symbols []string) (found []*definer, left []string) {
 	return found, left
 }
 
-// definedIn are the symbols that an object has for others; none of a file that is no object.
+// definedIn returns the symbols that an object exports, or none for another file.
 func definedIn(file string) (out []string) {
 	r, err := os.Open(file)
 	if err != nil {
@@ -81,10 +81,10 @@ func definedIn(file string) (out []string) {
 	return out
 }
 
-// undefinedInDevice is about device functions that a device link does not find.
+// undefinedInDevice explains device functions that a device link does not find.
 func (f *Failure) undefinedInDevice(found [][]string) (help []string) {
 	if f.Action.Work.Link != nil && f.Action.Link().Check {
-		return nil // whose error says it
+		return nil // the error of that link says it
 	}
 	symbols := unique(found, 1)
 	users := map[string][]string{}
@@ -96,7 +96,7 @@ func (f *Failure) undefinedInDevice(found [][]string) (help []string) {
 	return f.undefined(symbols, users)
 }
 
-// undefinedInHost is about host functions, as ld tells them.
+// undefinedInHost explains undefined host functions, as ld prints them.
 func (f *Failure) undefinedInHost(found [][]string) []string {
 	return f.undefined(unique(found, 1), nil)
 }
@@ -108,7 +108,8 @@ func (f *Failure) undefined(symbols []string, users map[string][]string) (help [
 		switch {
 		case d.target == f.Action.Target && d.mode == "whole", d.linked && d.mode == "whole":
 			help = append(help, name+`, which is compiled with mode = "whole" and keeps its device code to itself: set mode = "rdc" or "lto" there`)
-		case d.target == f.Action.Target || f.brings(d.target): // it is there, and was not taken for a reason that is not known
+		// The link has it, but ignored it for an unknown reason.
+		case d.target == f.Action.Target || f.brings(d.target):
 		case d.mode == "whole" && f.Action.Kind != graph.HostLink && f.Action.Kind != graph.SharedLink:
 			help = append(help, name+`, compiled with mode = "whole": set mode = "rdc" or "lto" there; `+f.depend(d.target))
 		default:
@@ -125,7 +126,7 @@ func (f *Failure) undefined(symbols []string, users map[string][]string) (help [
 	return help
 }
 
-// brings reports that a target is in the link already.
+// brings reports whether a target is already in the link.
 func (f *Failure) brings(target string) bool {
 	if f.Action.Work.Link == nil {
 		return false
@@ -138,7 +139,7 @@ func (f *Failure) brings(target string) bool {
 	return false
 }
 
-// used is ", which a.cu uses,"; "" if that is not known.
+// used returns ", which a.cu uses,", or "" if the users are unknown.
 func (f *Failure) used(symbols []string, users map[string][]string) string {
 	by := f.usedBy(symbols, users)
 	switch len(by) {
@@ -150,8 +151,8 @@ func (f *Failure) used(symbols []string, users map[string][]string) string {
 	return ", which " + list(by) + " use,"
 }
 
-// usedBy are the sources that use symbols: as the linker says, or else those of the link whose text
-// has the name.
+// usedBy returns the sources that use symbols: those that the linker names, or else the sources of
+// the link whose text contains the name.
 func (f *Failure) usedBy(symbols []string, users map[string][]string) (sources []string) {
 	add := func(names ...string) {
 		for _, n := range names {
@@ -173,7 +174,8 @@ func (f *Failure) usedBy(symbols []string, users map[string][]string) (sources [
 	return sources
 }
 
-// linked are the objects and archives that the link reads, of each architecture or as they are.
+// linked returns the objects and archives that the link reads, before they are sliced by
+// architecture.
 func (f *Failure) linked() (files []string) {
 	for _, in := range f.Action.Inputs {
 		if a := f.Maker(in); a != nil && a.Kind == graph.Slice && len(a.Inputs) > 0 {
@@ -184,8 +186,8 @@ func (f *Failure) linked() (files []string) {
 	return files
 }
 
-// mentioned tells of a source of another target, whose object is not there, that has the name of
-// one of symbols in it.
+// mentioned looks for a source of another target that contains the name of one of symbols, and
+// whose object does not exist. It returns the advice for it, or "".
 func (f *Failure) mentioned(symbols []string) string {
 	for a := range f.Actions {
 		if a.Target == f.Action.Target || a.Intermediate || f.brings(a.Target) || len(a.Outputs) == 0 || path.Ext(a.Outputs[0]) != ".o" {
@@ -203,7 +205,7 @@ func (f *Failure) mentioned(symbols []string) string {
 	return ""
 }
 
-// plainName is the last part of the name of a function: twice of S::twice(int).
+// plainName returns the last part of the name of a function: twice for S::twice(int).
 func plainName(symbol string) string {
 	name, _, _ := strings.Cut(symbol, "(")
 	name, _, _ = strings.Cut(name, "<")
@@ -216,8 +218,8 @@ func mentions(file, name string) bool {
 	return err == nil && name != "" && strings.Contains(string(text), name)
 }
 
-// otherFile is about what ptxas, or lld of HIP, does not find: without a device link, each source
-// is a program of its own.
+// otherFile explains symbols that ptxas, or lld of HIP, does not find: without a device link, each
+// source is a program of its own.
 func (f *Failure) otherFile(found [][]string) []string {
 	if f.Action.Mode != "whole" {
 		return nil
@@ -229,7 +231,7 @@ func (f *Failure) otherFile(found [][]string) []string {
 	return []string{list(names) + " " + are(names) + " of another file, and mode = \"whole\" compiles each source by itself: set mode = \"rdc\" or \"lto\" on " + at(f.Action.Target, f.Action.Pos)}
 }
 
-// twice is about what two inputs of a device link define.
+// twice explains symbols that two inputs of a device link define.
 func (f *Failure) twice(found [][]string) (help []string) {
 	for _, m := range found {
 		help = append(help, f.both(readable(m[1]), []string{f.source(m[3]), f.source(m[2])}))
@@ -259,7 +261,7 @@ func (f *Failure) both(name string, sources []string) string {
 	return name + " is defined in " + list(sources) + ": make it inline or static, or leave one of them out of " + f.Action.Target
 }
 
-// source is what an object was made of.
+// source returns the source of an object.
 func (f *Failure) source(object string) string {
 	if a := f.Maker(object); a != nil && a.Name != "" {
 		return a.Name

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Who may start, of the rows of a table. Nothing here touches the world.
+// Admission is computed from the rows of a table alone.
 
-// budget is what leases take of processors or memory, by the limit of who has them.
+// budget is the sum of leased processors or memory, by the limit of the client.
 //
-// A limit bounds those who have it or a smaller one: what a user gives to a build with --mem 4GiB
-// it shares with others that may have no more, while one that may have 16 GiB sees that all
-// together stay below 16. If instead each compared its limit with everything that is leased, a
-// build with -j2 beside one with -j16 could only start while the machine is nearly idle, and being
-// served in turn would drain it.
+// A limit bounds the leases with that limit or a smaller one. A build with --mem 4GiB shares those
+// 4 GiB with others that may have no more. A build that may have 16 GiB makes sure that all
+// together stay below 16. Suppose that each client compared its limit with all leases instead. A
+// build with -j2 beside one with -j16 could then only start while the machine is nearly idle. And
+// since requests are served in turn, that would drain the machine.
 type budget []class
 
 type class struct{ limit, used int64 }
 
-// add adds what a lease with a limit takes; or, if it is negative, takes it back.
+// add adds the amount of a lease with a limit; a negative amount removes it.
 func (b *budget) add(limit, amount int64) {
 	i, ok := slices.BinarySearchFunc(*b, limit, func(c class, l int64) int { return cmp.Compare(c.limit, l) })
 	if !ok {
@@ -27,8 +27,8 @@ func (b *budget) add(limit, amount int64) {
 	(*b)[i].used += amount
 }
 
-// fits reports that a lease with a limit may have what it needs. Where nothing is taken it may have
-// more than the limit.
+// fits reports whether a lease with a limit may have what it needs. If nothing is leased, it may
+// exceed the limit.
 func (b *budget) fits(limit, need int64) bool {
 	b.add(limit, 0)
 	used := int64(0)
@@ -40,7 +40,7 @@ func (b *budget) fits(limit, need int64) bool {
 	return true
 }
 
-// load is what leases take together.
+// load is the total of some leases.
 type load struct{ processors, memory budget }
 
 func (l *load) add(r *row, by int64) {
@@ -48,18 +48,18 @@ func (l *load) add(r *row, by int64) {
 	l.memory.add(r.memoryLimit, by*r.memory)
 }
 
-// Reason is what a request waits for.
+// Reason states what a request waits for.
 type Reason string
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order in which they are checked.
 const (
 	None       Reason = ""           // it may start
-	Processors Reason = "processors" // one to be free
-	Memory     Reason = "memory"     // enough to be free
-	Turn       Reason = "turn"       // one that came before, and would have to wait longer
+	Processors Reason = "processors" // no processor is free
+	Memory     Reason = "memory"     // not enough memory is free
+	Turn       Reason = "turn"       // an earlier request would have to wait longer
 )
 
-// lacks is why a request with row r does not fit.
+// lacks returns the reason why a request with row r does not fit, or None.
 func (l *load) lacks(r *row) Reason {
 	switch {
 	case !l.processors.fits(int64(r.processors), 1):
@@ -70,15 +70,15 @@ func (l *load) lacks(r *row) Reason {
 	return None
 }
 
-// queue is the rows of a table in the order of who may start: the positions of those that wait, by
-// ticket, and for each what it waits for.
+// queue is the waiting requests of a table: their slots, sorted by ticket, and the reason why each
+// waits.
 type queue struct {
 	rows    []row
 	waiting []int32
 	reasons []Reason
 }
 
-// admit finds out who may start now. rows are all of a table.
+// admit computes which requests may start now. rows are all rows of a table.
 func admit(rows []row) queue {
 	q := queue{rows: rows}
 	var held load
@@ -119,9 +119,9 @@ func admit(rows []row) queue {
 	return q
 }
 
-// counted marks the rows of leases that count. Of a process whose commands wait for what runs
-// inside them one lease counts for nothing for each such command, the smallest first: which of them
-// it is, nobody knows.
+// counted marks the rows of leases that count. A process may have several leases, and some of its
+// commands may wait for requests that run inside them. For each such command one of its leases does
+// not count, the smallest first: which lease the command has is unknown.
 func counted(rows []row) []bool {
 	counts := make([]bool, len(rows))
 	inside := map[uint32][]uint32{} // the commands, by the process that started them
@@ -147,8 +147,8 @@ func counted(rows []row) []bool {
 	return counts
 }
 
-// at is the place of a slot among those that wait.
+// at returns the position of a slot in the queue, or -1.
 func (q *queue) at(slot int32) int { return slices.Index(q.waiting, slot) }
 
-// may reports whether the one at a place among those that wait may start.
+// may reports whether the request at a position of the queue may start.
 func (q *queue) may(at int) bool { return q.reasons[at] == None }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ancestors are the processes that this one runs inside, its parent first.
+// ancestors returns the processes that this one runs inside, its parent first.
 func ancestors(proc string, parent int) (pids []uint32) {
 	for pid := parent; pid > 1 && len(pids) < 64; {
 		pids = append(pids, uint32(pid))
@@ -20,12 +20,12 @@ func ancestors(proc string, parent int) (pids []uint32) {
 	return pids
 }
 
-// statFields are the first n fields behind the name in /proc/PID/stat: state, parent. It is nil if
-// there is no such process.
+// statFields returns the first n fields after the name in /proc/PID/stat: state, parent. It returns
+// nil if the process does not exist.
 //
 //	12 (name) S 11 ...
 //
-// The name may hold anything.
+// The name may contain any bytes.
 func statFields(proc string, pid, n int) []string {
 	stat, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
 	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))

@@ -1,63 +1,64 @@
 // Package broker shares the processors and the memory of a machine between all kbuild processes of
-// a user: builds, and compiler launchers. Each takes a lease before it runs a command. It knows
-// nothing of what runs.
+// a user: builds and compiler launchers. Each takes a lease before it runs a command. The broker
+// knows nothing of the commands.
 //
-// There is no daemon. A folder that belongs to the user alone has a file of slots and a FIFO for
-// each slot. A lease is a slot, with a row in the file: how much memory is planned, the limits of
-// who asked, a ticket that says when he came. Whoever wants to read or change rows holds the flock
-// of the file, for some microseconds, the guard.
+// There is no daemon. A private folder of the user has a file of slots and a FIFO for each slot. A
+// lease is a slot with a row in the file. The row has the planned memory, the limits of its client,
+// and a ticket that orders requests by arrival. A process that reads or changes rows holds the
+// flock of the file, the guard, for some microseconds.
 //
-// # What lives
+// # Liveness
 //
-// A lease lives as long as a description of its FIFO is open that has the FIFO's lock
-// (F_OFD_SETLK). It ends by a close, and in no other way: by that of Release, or by that of the
-// kernel after any death. So a kill at whatever instruction loses nothing. The row is left as it
-// was; it is stale, and who lacks room, or looks for a slot, tests the lock and frees it. Numbers
-// of processes are shown to people, and tell which command runs inside which; none decides whether
-// something lives.
+// A lease lives while a description of its FIFO is open that has the FIFO's lock (F_OFD_SETLK).
+// Only a close ends it: by Release, or by the kernel after any death of the process. So a kill at
+// any instruction loses nothing. The row of a dead lease is left unchanged and is stale. A process
+// that lacks room, or looks for a slot, tests the lock and frees the row. Process ids are shown to
+// users, and identify which command runs inside which; they never decide whether a lease lives.
 //
-// # Who may start
+// # Admission
 //
-// A process may start if its limit, and each larger limit that somebody else has, keeps what is
-// leased by those with that limit or a smaller one (budget). With equal limits that is the sum of
-// all. A build with -j2 beside others then has two processes, and they have the rest. Memory that
-// nobody else takes is granted however small the limit: something always runs.
+// A request may start if its own limit, and each larger limit of another client, still cover the
+// leases under that limit. A lease is under a limit if its own limit is the same or smaller
+// (budget). With equal limits that is all leases. A build with -j2 beside others then has two
+// processes, and the others have the rest. If no memory is leased, a request is granted however
+// small its limit: something always runs.
 //
-// First come, first served, by ticket. Where the first that waits, the head, does not fit, one
-// behind it may pass if the head would still fit beside it and all others that have passed (the
-// holders with a later ticket). So the head starts at the latest when what was held at the moment
-// it became the head has ended, and each that waits becomes the head. No time is estimated. See
-// admit.
+// Requests are served first come, first served, by ticket. The head is the first waiting request
+// that does not fit. A request behind it may pass if the head would still fit beside it and the
+// leases that have passed, which have a later ticket. So the head starts at the latest when the
+// leases have ended that were held when it became the head. Each waiting request becomes the head
+// in turn. No time is estimated. See admit.
 //
-// # Who wakes whom
+// # Wakeups
 //
-// Who waits polls its own FIFO for a byte, and those of others for their end (POLLHUP, which the
-// kernel gives after it has dropped the lock). The head watches all that hold a lease, another that
-// waits the one before it. Each change is found out by somebody so:
+// A waiting process polls its own FIFO for a byte, and the FIFOs of others for their end. The end
+// is POLLHUP, which the kernel sends after it has dropped the lock. The head watches all holders of
+// leases; another waiting request watches the one before it. Each change is noticed:
 //
 //   - A lease ends, or its holder dies: the head is woken.
-//   - One that waits goes away or dies: the one behind it is woken.
-//   - One that waits has got its lease: it wakes the head, and the one behind it, which must watch another now.
+//   - A waiting request leaves or its process dies: the next request is woken.
+//   - A waiting request gets its lease: it wakes the head, and the next request, which must now
+//     watch another one.
 //
-// Who is woken looks at all rows under the guard, frees what is dead, writes to the FIFO of
-// everyone else who may start now, and only then changes its own row, which nobody else does. So if
-// it dies before the change those it has woken find the old state, of which they make the same; if
-// it dies after it, they or the one behind it watch what it has become.
+// A woken process reads all rows under the guard and frees the dead ones. It writes to the FIFO of
+// every other request that may start now. Only then does it change its own row, which no other
+// process does. If it dies before that change, the woken processes find the old state and decide
+// the same. If it dies after the change, they or the next request watch its new state.
 //
-// # Why nothing waits for ever
+// # Progress
 //
-// A lease is the last that a process takes before it runs a command: make's token comes before, and
-// locks of stores are not held. So who holds one waits for nothing but its command. The command
-// itself may ask for leases: a script that calls kbuild, a compiler that is a launcher. A request
-// names the process of the nearest lease that it runs inside (outer), and while it waits or runs,
-// that lease counts for nothing, for all. So among those that count, each runs something that ends
-// by itself. A request that does not fit although nothing counts is granted.
+// A lease is the last resource that a process takes before it runs a command. Make's token is taken
+// earlier, and no locks of stores are held. So the holder of a lease waits only for its command.
+// The command itself may request leases: a script that calls kbuild, a compiler that is a launcher.
+// A request names the process of the nearest lease that it runs inside (outer). While the request
+// waits or runs, that outer lease does not count, for any client. So each lease that counts runs
+// something that ends by itself. A request that does not fit although no lease counts is granted.
 //
-// # What goes wrong
+// # Failures
 //
-// Without a folder of its own, on a network file system, or if files cannot be written or locked, a
-// client warns once and grants everything. The same goes for a guard that is not given back for
-// patience: who held it was stopped in that moment.
+// Without a private folder, on a network file system, or if files cannot be written or locked, a
+// client warns once and grants everything. The same happens if another process keeps the guard for
+// longer than patience: that process was stopped while it held the guard.
 package broker
 
 import (
@@ -74,47 +75,47 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/machine"
 )
 
-// Limits bound what runs at once. The zero values stand for what the machine has.
+// Limits bound the leases that are held concurrently. A zero value means what the machine has.
 type Limits struct {
 	Processors int
 	Memory     int64 // bytes
 }
 
-// Request is what a lease is for.
+// Request describes what a lease is for.
 type Request struct {
-	Memory  int64  // bytes that the command is expected to take at its peak; 0 is next to none
-	Label   string // what runs, for people: "compile a.cu"
-	Arch    string // for which architecture; may be empty
+	Memory  int64  // expected peak memory of the command in bytes; 0 is negligible
+	Label   string // what runs, for users: "compile a.cu"
+	Arch    string // the architecture; may be empty
 	Project string // the folder of the project
 }
 
-// Client takes leases. Its methods may be called from any goroutine. A nil Client grants everything
-// at once.
+// Client takes leases. Its methods may be called from any goroutine. A nil Client grants every
+// request immediately.
 type Client struct {
 	dir    string
 	limits Limits
 	warn   func(text string)
-	id     uint64 // tells the rows of this client from others
+	id     uint64 // distinguishes the rows of this client
 
 	processors func() int
-	memory     func() int64 // what is available
-	most       func() int64 // what the control groups of this process allow
+	memory     func() int64 // available memory
+	most       func() int64 // limit of the control groups of this process
 	ancestors  func() []uint32
 
 	once  sync.Once
 	mu    sync.Mutex
 	table *table           // nil before the first lease, and if it cannot be used
 	turns map[int32]*turn  // of this client, by slot
-	waits map[*turn]bool   // those of them that wait
+	waits map[*turn]bool   // the waiting ones of turns
 	ended bool             // Close was called
-	now   func() time.Time // for people
+	now   func() time.Time // for display
 
-	idle   func() // see OnIdle; nil if it was called
-	blocks func() // for tests: a request is about to wait in the kernel
+	idle   func() // see OnIdle; nil after it was called
+	blocks func() // for tests: called before a request waits in the kernel
 }
 
-// New makes a client. Nothing is opened before its first lease. warn is told, once, of what keeps
-// it from working; it may be nil.
+// New returns a client. It opens nothing before its first lease. warn is called once if the broker
+// cannot be used; it may be nil.
 func New(dir string, l Limits, warn func(text string)) *Client {
 	id := rand.Uint64()
 	clients.Store(id, true)
@@ -126,8 +127,7 @@ func New(dir string, l Limits, warn func(text string)) *Client {
 		turns:      map[int32]*turn{}, waits: map[*turn]bool{}, now: time.Now, blocks: func() {}}
 }
 
-// FromEnviron is the client of this user: in Dir, with limits where the caller has some, else those
-// of KBUILD_JOBS and KBUILD_MEM. It is nil if KBUILD_BROKER is 0.
+// FromEnviron returns a client in Dir, with l as its limits. It returns nil if KBUILD_BROKER is 0.
 func FromEnviron(env func(string) string, l Limits, warn func(text string)) *Client {
 	if env("KBUILD_BROKER") == "0" {
 		return nil
@@ -135,11 +135,12 @@ func FromEnviron(env func(string) string, l Limits, warn func(text string)) *Cli
 	return New(Dir(env), l, warn)
 }
 
-// OnIdle has f called once, when a request has to wait and the client has no lease: nothing runs
-// then, and a user may wonder why. It comes before the first Acquire.
+// OnIdle registers f, which is called once when a request has to wait while the client has no
+// lease. Nothing runs then, and a user may wonder why. OnIdle must be called before the first
+// Acquire.
 func (c *Client) OnIdle(f func()) { c.idle = f }
 
-// tellIdle calls what OnIdle was given, if it is time.
+// tellIdle calls the function that OnIdle registered, unless the client has a lease.
 func (c *Client) tellIdle() {
 	c.mu.Lock()
 	f := c.idle
@@ -159,15 +160,15 @@ type Lease struct {
 	turn *turn // nil if there is no broker
 }
 
-// Acquire waits for a lease. The error is that of ctx, and there is no other: who cannot use the
-// broker goes without. Nothing may be held meanwhile that somebody with a lease may wait for,
-// another lease of the same command least of all.
+// Acquire waits for a lease. The only error is that of ctx: without a working broker every request
+// is granted. The caller must hold nothing that the holder of a lease may wait for, least of all
+// another lease of the same command.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	return c.acquire(ctx, r, true)
 }
 
-// TryAcquire takes a lease if there is one for r now that nobody waits for with more right. It is
-// nil otherwise.
+// TryAcquire takes a lease for r if one is available now and no earlier request needs it. It
+// returns nil otherwise.
 func (c *Client) TryAcquire(ctx context.Context, r Request) *Lease {
 	l, _ := c.acquire(ctx, r, false)
 	return l
@@ -201,7 +202,7 @@ func (c *Client) acquire(ctx context.Context, r Request, wait bool) (*Lease, err
 	return nil, nil
 }
 
-// Release ends a lease. A second one does nothing.
+// Release ends a lease. A second call does nothing.
 func (l *Lease) Release() {
 	if l.turn != nil {
 		l.turn.leave()
@@ -209,8 +210,8 @@ func (l *Lease) Release() {
 	}
 }
 
-// clients are those of this program: a lease of its process that none of them has is of the program
-// that it was before an exec.
+// clients are the clients of this program. If none of them has a lease of this process, the program
+// before an exec took it.
 var clients sync.Map
 
 func ofProcess(client uint64) bool {
@@ -218,8 +219,8 @@ func ofProcess(client uint64) bool {
 	return ok
 }
 
-// Inherit has a lease go over to the program that this process becomes, and to all that it starts:
-// it ends with the last of them.
+// Inherit passes a lease on to the program that this process execs, and to all processes that it
+// starts. The lease ends with the last of them.
 func (l *Lease) Inherit() error {
 	if l.turn == nil {
 		return nil
@@ -228,7 +229,7 @@ func (l *Lease) Inherit() error {
 	return err
 }
 
-// Close ends all leases of the client. Requests that wait are granted: there is no broker any more.
+// Close ends all leases of the client. Waiting requests are granted without the broker.
 func (c *Client) Close() {
 	if c == nil {
 		return
@@ -238,12 +239,12 @@ func (c *Client) Close() {
 	t := c.table
 	c.table = nil
 	if t != nil {
-		close(t.closed) // before those who wait are woken, who look at it after they have taken what woke them
+		close(t.closed) // before waiting requests are woken: they check it after they are
 	}
 	var leases []*turn
 	for _, p := range c.turns {
 		if c.waits[p] {
-			unix.Write(p.fifo, []byte{0}) // it goes by itself
+			unix.Write(p.fifo, []byte{0}) // it leaves by itself
 		} else {
 			leases = append(leases, p)
 		}
@@ -257,7 +258,7 @@ func (c *Client) Close() {
 	}
 }
 
-// open gives the table; nil if there is none to use.
+// open returns the table, or nil if it cannot be used.
 func (c *Client) open() *table {
 	if c == nil {
 		return nil
@@ -277,7 +278,7 @@ func (c *Client) open() *table {
 	return c.table
 }
 
-// fail has the client go without a broker from now on. Leases that it has stay.
+// fail makes the client grant everything without the broker. Its leases stay.
 func (c *Client) fail(err error) {
 	c.mu.Lock()
 	first := !c.ended
@@ -288,8 +289,8 @@ func (c *Client) fail(err error) {
 	}
 }
 
-// row is what a request looks like in the table, but for its ticket. measured is the memory that
-// was measured for all.
+// row returns the row of a request, without its ticket. measured is the available memory in the
+// table.
 func (c *Client) row(r Request, measured int64) row {
 	w := row{state: waiting, pid: uint32(os.Getpid()), client: c.id, since: c.now().UnixNano(),
 		memory: min(max(0, r.Memory), unlimited), memoryLimit: c.limits.Memory, processors: int32(min(c.limits.Processors, math.MaxInt32))}
@@ -302,13 +303,13 @@ func (c *Client) row(r Request, measured int64) row {
 	return w
 }
 
-// AllMemory is what a request asks for that wants to be alone.
+// AllMemory is the memory of a request that must run alone.
 const AllMemory = unlimited
 
 // unlimited is a limit that no sum of leases reaches.
 const unlimited = int64(1) << 50
 
-// smallest is the smaller of two limits of memory, of which 0 is none.
+// smallest returns the smaller of two memory limits; 0 means no limit.
 func smallest(a, b int64) int64 {
 	if a <= 0 {
 		a = unlimited

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is the folder that all kbuild processes of a user share: in XDG_RUNTIME_DIR if that belongs
-// to the user, as it must, else in TMPDIR. After su or sudo it may be that of another.
+// Dir returns the folder that all kbuild processes of a user share. It is in XDG_RUNTIME_DIR if
+// that belongs to the user, else in TMPDIR. After su or sudo XDG_RUNTIME_DIR may be another user's.
 func Dir(env func(string) string) string {
 	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() && owner(info) == os.Geteuid() {
@@ -33,8 +33,8 @@ func owner(info os.FileInfo) int {
 	return -1
 }
 
-// private makes the folder, and refuses one where others could write, or that several machines may
-// share.
+// private creates the folder. It rejects a folder of another user, and one that several machines
+// may share.
 func private(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -59,8 +59,8 @@ func private(dir string) error {
 	return nil
 }
 
-// network has the file systems whose locks, if they work, are those of all machines that have them
-// mounted.
+// network lists the file systems whose locks, if they work, are shared by all machines that mount
+// them.
 var network = map[uint32]bool{
 	unix.NFS_SUPER_MAGIC:  true,
 	unix.SMB_SUPER_MAGIC:  true,

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Entry is a lease, or a request that waits for one.
+// Entry is a lease or a waiting request.
 type Entry struct {
-	PID int // as its own system sees it, which may be a container
+	PID int // process id in its own pid namespace, which may be a container's
 	Request
 	Held   bool
-	Since  time.Time // it is held, or it waits
-	Waits  Reason    // what it waits for
-	Behind int       // of Turn: the process of the request that waits longest
-	Limits Limits    // of who asked
+	Since  time.Time // start of the lease, or of the wait
+	Waits  Reason    // reason for the wait
+	Behind int       // if Waits is Turn: the process of the head of the queue
+	Limits Limits    // of the requesting client
 }
 
-// List is what there is at this moment in a folder: leases, those that are held longest first, then
-// what waits, in its order.
+// List returns the current leases of a folder, the longest held first, followed by the waiting
+// requests in their order.
 func List(ctx context.Context, dir string) ([]Entry, error) {
 	if _, err := os.Stat(filepath.Join(dir, tableName)); os.IsNotExist(err) {
-		return nil, nil // nobody ever had a lease here
+		return nil, nil // no lease was ever taken here
 	}
 	t, err := openTable(dir)
 	if err != nil {
@@ -36,7 +36,7 @@ func List(ctx context.Context, dir string) ([]Entry, error) {
 	}
 	defer t.unlock()
 	c := &Client{turns: map[int32]*turn{}}
-	for i := range t.rows { // the dead go, but not from the file: this looks and touches nothing
+	for i := range t.rows { // drop dead rows, but not from the file: List does not write
 		if t.rows[i].state == free {
 			continue
 		}

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The file of slots: a header, rows, and the words that people read, each of a fixed size at a
-// fixed place. A row is written at once and lies in one page, so that a process that is killed has
-// written it or not. What else is in it (after a crash of the machine) is a free row.
+// The file of slots has a header, rows, and texts for users, each of a fixed size at a fixed
+// offset. A row is written by one call and lies in one page, so that a killed process has written
+// it entirely or not at all. Invalid content (after a crash of the machine) is a free row.
 //
-// It is read and written, not mapped: a full disk is an error then, and no SIGBUS.
+// The file is read and written, not mapped: a full disk is then an error, and no SIGBUS.
 const (
-	tableName = "slots.1" // another layout is another file
+	tableName = "slots.1" // another layout has another name
 	rowSize   = 64
 	wordsSize = 1024
 	mostSlots = 4096
@@ -28,7 +28,7 @@ const (
 	firstRead = rowSize * (1 + 64) // more is read if there are more rows
 )
 
-// state of a slot.
+// state is the state of a slot.
 type state uint32
 
 const (
@@ -37,18 +37,17 @@ const (
 	held
 )
 
-// row is a slot in the table.
 type row struct {
 	state       state
 	pid         uint32
-	ticket      uint64 // the smaller one came first
+	ticket      uint64 // smaller tickets came first
 	client      uint64
 	memory      int64  // bytes
-	memoryLimit int64  // of who asked
-	processors  int32  // of who asked
-	outer       uint32 // the process whose lease this one runs inside; 0 is none
-	since       int64  // nanoseconds of Unix time; for people
-	command     uint32 // the process that outer started, and that this one is or runs inside
+	memoryLimit int64  // of the requesting client
+	processors  int32  // of the requesting client
+	outer       uint32 // process of the lease that this one runs inside; 0 is none
+	since       int64  // Unix time in nanoseconds; for display
+	command     uint32 // the child of outer that this process is or runs inside
 }
 
 func (r *row) encode() []byte {
@@ -75,14 +74,13 @@ func decode(b []byte) row {
 	return r
 }
 
-// table is the open file of slots.
 type table struct {
 	dir    string
 	fd     int
-	guard  chan struct{} // full while this process has the guard, or waits for it
-	closed chan struct{} // closed when nobody may take the guard any more
+	guard  chan struct{} // full while this process holds or awaits the guard
+	closed chan struct{} // closed when the guard may no longer be taken
 
-	measured int64 // bytes that were available when nothing was held; read with the rows
+	measured int64 // bytes that were available when no lease was held; read with the rows
 	rows     []row
 }
 
@@ -107,7 +105,7 @@ func (t *table) reopen() error {
 	return nil
 }
 
-// close leaves the file open if somebody still waits for the guard.
+// close closes the file, unless a goroutine still waits for the guard.
 func (t *table) close() {
 	select {
 	case t.guard <- struct{}{}:
@@ -116,15 +114,15 @@ func (t *table) close() {
 	}
 }
 
-// patience is how long the guard may be another's. Each needs it for some microseconds, but on a
-// machine with hundreds of them, all waiting for a processor, it comes round in seconds.
+// patience limits the wait for the guard. A process needs the guard for some microseconds, but with
+// hundreds of processes that all wait for a processor a turn may take seconds.
 const patience = time.Minute
 
 var errClosed = errors.New("the broker was closed")
 
 var errStopped = errors.New("another kbuild keeps the file of slots locked; it may have been stopped (Ctrl-Z)")
 
-// lock takes the guard, and reads the table. unlock must follow if there is no error.
+// lock takes the guard and reads the table. The caller must call unlock if it returns no error.
 func (t *table) lock(ctx context.Context) error {
 	select {
 	case t.guard <- struct{}{}:
@@ -153,7 +151,7 @@ func (t *table) lock(ctx context.Context) error {
 	return err
 }
 
-// flock takes the kernel's lock. If it fails the guard of the process is given back, or will be.
+// flock takes the kernel's lock. If it fails, it releases the guard of the process, now or later.
 func (t *table) flock(ctx context.Context) error {
 	err := flock(t.fd, unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
@@ -177,14 +175,14 @@ func (t *table) flock(ctx context.Context) error {
 	case <-timer.C:
 		err = errStopped
 	}
-	go func() { // nobody can be called back from flock
+	go func() { // flock cannot be interrupted
 		<-done
 		t.unlock()
 	}()
 	return err
 }
 
-// current sees to it that the file is that of the name: somebody may have removed it.
+// current reopens the file if its name was removed.
 func (t *table) current(ctx context.Context) error {
 	var s unix.Stat_t
 	for {
@@ -194,7 +192,7 @@ func (t *table) current(ctx context.Context) error {
 		if err := private(t.dir); err != nil {
 			return err
 		}
-		if err := t.reopen(); err != nil { // which gives the lock back
+		if err := t.reopen(); err != nil { // closing the old file releases the lock
 			return err
 		}
 		if err := flock(t.fd, unix.LOCK_EX); err != nil {
@@ -216,7 +214,7 @@ func flock(fd, how int) error {
 	}
 }
 
-// The header: how many rows there are in the file, and what was measured.
+// The header has the number of rows in the file, and the measured memory.
 
 func (t *table) read() error {
 	b := make([]byte, firstRead)
@@ -234,7 +232,7 @@ func (t *table) read() error {
 	}
 	t.rows = t.rows[:0]
 	for at := rowSize; len(t.rows) < used; at += rowSize {
-		if at+rowSize > n { // the file was cut
+		if at+rowSize > n { // the file was truncated
 			t.rows = append(t.rows, row{})
 			continue
 		}
@@ -250,13 +248,13 @@ func (t *table) writeHeader() error {
 	return t.write(b, 0)
 }
 
-// set changes a row.
+// set writes a row.
 func (t *table) set(slot int32, r row) error {
 	t.rows[slot] = r
 	return t.write(r.encode(), rowSize*(1+int64(slot)))
 }
 
-// extend adds a row. It counts before it is written, and is free until then.
+// extend adds a free row. The row is written before the header counts it.
 func (t *table) extend() (slot int32, err error) {
 	t.rows = append(t.rows, row{})
 	slot = int32(len(t.rows) - 1)
@@ -266,7 +264,7 @@ func (t *table) extend() (slot int32, err error) {
 	return slot, t.writeHeader()
 }
 
-// shrink forgets free rows at the end.
+// shrink removes free rows at the end.
 func (t *table) shrink() error {
 	n := len(t.rows)
 	for n > 0 && t.rows[n-1].state == free {
@@ -279,8 +277,8 @@ func (t *table) shrink() error {
 	return t.writeHeader()
 }
 
-// words are the texts of a slot, which people read: label, architecture, project. What is too long
-// loses its beginning.
+// setWords writes the texts of a slot for users: label, architecture, project. Texts that are too
+// long lose their start.
 func (t *table) setWords(slot int32, r *Request) error {
 	var b []byte
 	for i, s := range []string{r.Label, r.Arch, r.Project} {
@@ -311,5 +309,5 @@ func (t *table) write(b []byte, at int64) error {
 	return nil
 }
 
-// fifo is the name of the FIFO of a slot.
+// fifo returns the name of the FIFO of a slot.
 func (t *table) fifo(slot int32) string { return filepath.Join(t.dir, strconv.Itoa(int(slot))) }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turn is a slot that this process has: of a request that waits, or of a lease.
+// turn is a slot of this process: a waiting request or a lease.
 type turn struct {
 	c       *Client
 	t       *table
@@ -22,8 +22,8 @@ type turn struct {
 	watched map[int32]int // FIFOs of others, by slot, open for reading
 }
 
-// enqueue takes a slot for a request, and the lease if it may have one now. If not, and nothing
-// else fails, the request waits from now on.
+// enqueue takes a slot for a request, and the lease if it may have one now. Otherwise the request
+// waits from then on, unless enqueue returns an error.
 func (c *Client) enqueue(ctx context.Context, t *table, r Request) (*turn, error) {
 	if err := t.lock(ctx); err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func (c *Client) enqueue(ctx context.Context, t *table, r Request) (*turn, error
 	return p, p.settle()
 }
 
-// measure has the available memory measured for all where nobody holds a lease: later a part of it
-// is taken, by those who hold some.
+// measure stores the available memory for all clients while no lease is held. Later a part of it is
+// in use by the holders of leases.
 func (c *Client) measure(t *table) error {
 	if c.limits.Memory > 0 {
 		return nil
@@ -82,15 +82,16 @@ func (c *Client) measure(t *table) error {
 	return t.writeHeader()
 }
 
-// outer is the nearest process with a lease that this one runs inside, and the command that it has
-// started; 0 is none.
+// outer returns the nearest process with a lease that this one runs inside, and the command that it
+// has started; 0 if there is none.
 func (c *Client) outer(t *table) (outer, command uint32) {
 	if !slices.ContainsFunc(t.rows, func(r row) bool { return r.state == held && r.client != c.id }) {
 		return 0, 0
 	}
 	command = uint32(os.Getpid())
 	if slices.ContainsFunc(t.rows, func(r row) bool { return r.state == held && r.pid == command && !ofProcess(r.client) }) {
-		return command, command // a program that was this process before has left it a lease: see Inherit
+		// The program before an exec of this process has left a lease: see Inherit.
+		return command, command
 	}
 	for _, pid := range c.ancestors() {
 		if slices.ContainsFunc(t.rows, func(r row) bool { return r.state == held && r.pid == pid }) {
@@ -101,7 +102,7 @@ func (c *Client) outer(t *table) (outer, command uint32) {
 	return 0, 0
 }
 
-// take opens and locks the FIFO of a slot that nobody has.
+// take opens and locks the FIFO of a free slot.
 func (p *turn) take() error {
 	t := p.t
 	for i := range t.rows {
@@ -133,8 +134,8 @@ func (p *turn) take() error {
 	return fmt.Errorf("%s: %d leases are in use", t.dir, mostSlots)
 }
 
-// lockFIFO makes a FIFO that of p. ok is false if somebody has it: a child of its last owner, for
-// as long as it takes to start a program.
+// lockFIFO makes the FIFO of a slot p's. ok is false if another process has its lock. That may be a
+// child of its last owner, while it starts a program.
 func (p *turn) lockFIFO(slot int32) (ok bool, err error) {
 	name := p.t.fifo(slot)
 	fd, err := openFIFO(name, unix.O_RDWR)
@@ -155,7 +156,7 @@ func (p *turn) lockFIFO(slot int32) (ok bool, err error) {
 		return false, fmt.Errorf("locking %s: %w", name, err)
 	}
 	p.slot, p.fifo = slot, fd
-	p.drain() // somebody who watches it may have kept what was written to the last owner
+	p.drain() // a watcher may have kept the FIFO with bytes for its last owner
 	return true, nil
 }
 
@@ -168,8 +169,8 @@ func openFIFO(name string, mode int) (int, error) {
 	}
 }
 
-// settle finds out, under the guard, whether p may start. If so it does, else it is in the table,
-// and watches whom it must.
+// settle decides, under the guard, whether p may start. If so, p gets its lease. Otherwise p is in
+// the table and watches the processes that it must.
 func (p *turn) settle() error {
 	var stopped []int32
 	for {
@@ -212,22 +213,22 @@ func (p *turn) begin() {
 	delete(p.c.waits, p)
 }
 
-// isStopped reports that somebody has stopped a process (Ctrl-Z). If it is the head, others do not
-// wait for it to go on.
+// isStopped reports whether a process was stopped (Ctrl-Z). If it is the head, others do not wait
+// until it continues.
 func isStopped(pid uint32) bool {
 	return slices.Equal(statFields("/proc", int(pid), 1), []string{"T"})
 }
 
-// wakeOthers wakes those who may start, and, if p starts, those who must look for somebody else to
-// watch.
+// wakeOthers wakes the requests that may start. If p starts, it also wakes those that must watch
+// another process.
 func (p *turn) wakeOthers(q *queue, at int, stopped []int32) {
 	told := q.may(at)
 	for _, slot := range stopped {
 		if told {
-			p.t.wake(slot) // which looks when it goes on
+			p.t.wake(slot) // it checks when it continues
 		}
 	}
-	first := true // of those that go on waiting
+	first := true // of those that still wait
 	for k, slot := range q.waiting {
 		if k == at {
 			continue
@@ -241,17 +242,17 @@ func (p *turn) wakeOthers(q *queue, at int, stopped []int32) {
 	}
 }
 
-// wake has the owner of a slot look.
+// wake makes the owner of a slot check the table.
 func (t *table) wake(slot int32) {
 	fd, err := openFIFO(t.fifo(slot), unix.O_WRONLY)
-	if err == nil { // else it died
+	if err == nil { // else the owner died
 		unix.Write(fd, []byte{0})
 		unix.Close(fd)
 	}
 }
 
-// watch sees to it that p learns of the end of those it depends on. freed reports that some had
-// ended, so that p must look again.
+// watch makes sure that p notices the end of the processes it depends on. freed reports that some
+// had ended, so that p must check again.
 func (p *turn) watch(q *queue, at int) (freed bool, err error) {
 	needed := map[int32]bool{}
 	if at > 0 {
@@ -282,8 +283,8 @@ func (p *turn) watch(q *queue, at int) (freed bool, err error) {
 	return freed, err
 }
 
-// alive reports whether a slot has an owner, and watches it then. Those of this client tell by
-// themselves.
+// alive reports whether a slot has an owner, and watches that owner. Turns of this client are not
+// watched: they notify each other.
 func (p *turn) alive(slot int32) (bool, error) {
 	if p.t.rows[slot].client == p.c.id {
 		return !p.c.released(p.t, slot), nil
@@ -292,7 +293,8 @@ func (p *turn) alive(slot int32) (bool, error) {
 	if !ok {
 		var err error
 		if fd, err = openFIFO(p.t.fifo(slot), unix.O_RDONLY); errors.Is(err, unix.ENOENT) {
-			return false, nil // somebody cleans up: it can neither be tested nor watched
+			// The files are being removed: the slot can neither be tested nor watched.
+			return false, nil
 		} else if err != nil {
 			return false, fmt.Errorf("opening %s: %w", p.t.fifo(slot), err)
 		}
@@ -308,7 +310,7 @@ func (c *Client) alive(t *table, slot int32) (bool, error) {
 	return p.alive(slot)
 }
 
-// locked reports whether somebody has the lock of a FIFO.
+// locked reports whether any process has the lock of a FIFO.
 func locked(fd int) (bool, error) {
 	l := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l); err != nil {
@@ -317,7 +319,7 @@ func locked(fd int) (bool, error) {
 	return l.Type != unix.F_UNLCK, nil
 }
 
-// released reports a row of this client that is no longer in use.
+// released reports whether a row of this client is no longer in use.
 func (c *Client) released(t *table, slot int32) bool {
 	r := &t.rows[slot]
 	if r.state == free || r.client != c.id {
@@ -329,7 +331,7 @@ func (c *Client) released(t *table, slot int32) bool {
 	return p == nil || p.row.ticket != r.ticket
 }
 
-// unwatch closes the FIFOs of others but for some.
+// unwatch closes the watched FIFOs, except for some.
 func (p *turn) unwatch(but map[int32]bool) {
 	for slot, fd := range p.watched {
 		if !but[slot] {
@@ -348,7 +350,7 @@ func (p *turn) wait(ctx context.Context) error {
 	})
 	defer func() {
 		if !stop() {
-			<-woken // or it would write to what has the number then
+			<-woken // or it would write to a new file with the same number
 		}
 	}()
 	for !p.held {
@@ -383,12 +385,12 @@ func (p *turn) wait(ctx context.Context) error {
 
 var errRemoved = errors.New("somebody has removed the files of the broker")
 
-// listed reports that the table still has the row of p.
+// listed reports whether the table still has the row of p.
 func (p *turn) listed() bool {
 	return int(p.slot) < len(p.t.rows) && p.t.rows[p.slot].client == p.c.id && p.t.rows[p.slot].ticket == p.row.ticket
 }
 
-// poll blocks until somebody has written to p, or one that it watches has ended.
+// poll blocks until p's FIFO has a byte, or a watched process has ended.
 func (p *turn) poll() error {
 	fds := []unix.PollFd{{Fd: int32(p.fifo), Events: unix.POLLIN}}
 	for _, fd := range p.watched {
@@ -411,8 +413,8 @@ func (p *turn) drain() {
 	}
 }
 
-// leave ends a lease, or a request that waits: the kernel drops the lock and wakes those who watch.
-// Others of this client do not watch it.
+// leave ends a lease or a waiting request: the kernel drops the lock and wakes the watchers. It
+// wakes the waiting turns of this client itself, since they do not watch it.
 func (p *turn) leave() {
 	c := p.c
 	c.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// arguments finds the files that commands are given in their arguments.
+// arguments finds the files that the arguments of commands name.
 type arguments struct {
 	tree        Tree
 	env, keyEnv []string
@@ -18,11 +18,11 @@ type arguments struct {
 	known       memo[string, named] // by argument
 }
 
-// named are the files that an argument names, and those that it would name if they existed.
+// named holds the files that an argument names, and those that it would name if they existed.
 type named struct{ found, missed []string }
 
 // argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options".
-// Arguments repeat from action to action, so the answer is remembered.
+// Arguments repeat from action to action, so the answer is cached.
 func (g *arguments) argument(arg string) named {
 	return g.known.of(arg, func() (n named, known bool) {
 		for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
@@ -41,9 +41,9 @@ func (g *arguments) argument(arg string) named {
 	})
 }
 
-// Named are the files that a's arguments name besides its inputs: an options file, a linker script,
-// a header that is forced in, the script of a generate block. No compiler lists all of these as
-// dependencies.
+// Named returns the files that a's arguments name besides its inputs. They are an options file, a
+// linker script, a forced-in header, or the script of a generate block. No compiler lists all of
+// these as dependencies.
 func (g *arguments) Named(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil
@@ -72,22 +72,23 @@ func (g *arguments) Named(a *graph.Action) (out []string) {
 	return out
 }
 
-// hasArguments reports a command that is given files: one of a tool, or of the user.
+// hasArguments reports whether the arguments of a command may name files: those of a tool or of the
+// user.
 func hasArguments(a *graph.Action) bool {
 	return len(a.Argv) > 0 && (len(a.Tools) > 0 || a.Kind.Info().Project)
 }
 
-// namesNoFile reports an option whose value is no file that is read: a target, or a tool of nvcc's,
-// which is in the key by its identity.
+// namesNoFile reports an option whose value is not a file that is read. The value is a target, or a
+// tool of nvcc, which enters the key by its fingerprint.
 func namesNoFile(option string) bool {
 	return isTarget(option) || option == "-ccbin" || option == "--compiler-bindir" || option == "--host-ccbin"
 }
 
-// isTarget reports an option whose value is what a dependency file says is made.
+// isTarget reports an option whose value is the target in the dependency file.
 func isTarget(option string) bool { return option == "-MT" || option == "-MQ" }
 
-// watchArguments are the paths whose appearance, or whose being something else, makes an argument
-// mean a file or PATH lead elsewhere.
+// watchArguments returns absent paths and folders. If one of them appears or changes, an argument
+// may name a file, or PATH may lead to another program.
 func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil
@@ -98,7 +99,7 @@ func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 	}
 	for i, arg := range a.Argv[1:] {
 		if own[arg] || isTarget(a.Argv[i]) {
-			continue // no other action has such an argument: to look at them all costs time, and memory for the answers
+			continue // each is unique to an action: checking them all costs time and cache memory
 		}
 		for _, p := range g.argument(arg).missed {
 			if !g.made(p) && !own[p] {
@@ -117,7 +118,7 @@ func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 	return out
 }
 
-// onPath are the paths at which a command's program may be found.
+// onPath returns the paths where the program of a command may be found.
 func (g *arguments) onPath(name string) (out []string) {
 	if strings.Contains(name, "/") {
 		return []string{name}

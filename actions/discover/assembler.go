@@ -17,38 +17,38 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// The assembler takes files in, for .incbin and .include, and no dependency file tells of it. Which
-// files is seen in preprocessed text, where macros are expanded and what the assembler gets stands
-// in string literals. A command that leaves no such text is asked for it, and only if some file
-// that it read has the directive with anything but a name behind it. A name that cannot be seen
-// there either, since the assembler's own macros make it, may be that of any file: then the command
-// runs each time.
+// The assembler reads files for .incbin and .include, and no dependency file names them.
+// Preprocessed text shows which files: macros are expanded, and the assembler's input is in string
+// literals. A command that leaves no such text is run again to preprocess. That happens only if
+// some file that it read has the directive with anything but a name after it. A name may be
+// unobservable even there, since the assembler's own macros can build it. It may then be any file,
+// so the command runs each time.
 //
-// Source for the assembler is looked at in the same way, always as the assembler reads it, and more
-// closely: what looks like a directive is one there, and its macros can make one that does not look
-// like it.
+// Assembler source is handled in the same way, as the assembler reads it, and more strictly. Text
+// that looks like a directive is one there, and macros can build directives that do not look like
+// one.
 
-// incbin are the files that the assembler takes in for a text.
+// incbin lists the files that the assembler reads for a text.
 type incbin struct {
 	names   []string // by .incbin
-	sources []string // by .include: assembler source, which may take others in
-	unknown bool     // one whose name does not follow
+	sources []string // by .include: assembler source, which may include others
+	unknown bool     // some name is unobservable
 	text    []byte   // of assembler source, without comments
 }
 
-// any reports that there is one.
+// any reports whether the text has a directive.
 func (t *incbin) any() bool { return len(t.names)+len(t.sources) > 0 || t.unknown }
 
-// add adds those of another text.
+// add appends the files of another text.
 func (t *incbin) add(of incbin) {
 	t.names, t.sources, t.unknown = append(t.names, of.names...), append(t.sources, of.sources...), t.unknown || of.unknown
 }
 
-// incbinsIn finds what the code of a text has the assembler take in.
+// incbinsIn returns the files that the assembler reads for the code of a text.
 func incbinsIn(text []byte) incbin { return takenIn(text, isCode) }
 
 // takenIn returns the files that .incbin and .include in text name. excluded reports, by the text
-// after the name, that a match is no directive.
+// after the name, that a match is not a directive.
 func takenIn(text []byte, excluded func(rest []byte) bool) (t incbin) {
 	for at := 0; ; {
 		i := bytes.IndexByte(text[at:], '.')
@@ -80,10 +80,10 @@ func takenBySource(text []byte) incbin {
 	return t
 }
 
-// composes reports that macros in a text, of a source with all that it includes, may make a
-// directive of pieces: of an argument behind a '.' or behind its beginning, of a word that is no
-// directive where it stands, or of a '.' that is an argument. In the alternate syntax, arguments
-// replace words in names of files, if there are names.
+// composes reports whether macros may build a directive from pieces. text is a source with all its
+// includes. A piece is an argument after a '.' or after the start of a name. It may also be a '.'
+// that is an argument, or a word that is not a directive where it is. In the alternate syntax,
+// arguments also replace words in file names, if names is set.
 func composes(text []byte, names bool) bool {
 	return asmMacros().Match(text) &&
 		(asmPieces().Match(text) || asmJoins().Match(text) && asmDot().Match(text) || names && asmAlternate().Match(text))
@@ -97,15 +97,15 @@ var (
 	asmDot       = asmPattern(`(?:^|[\s,"=])\.(?:$|[\s,"])`)
 )
 
-// asmBegin is the beginning of .incbin or .include behind the dot, and not all of it.
+// asmBegin matches a proper prefix of incbin or include.
 const asmBegin = `(?:i(?:n(?:c(?:b(?:i)?|l(?:u(?:d)?)?)?)?)?)`
 
 func asmPattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) })
 }
 
-// withoutComments leaves out lines of assembler source that are comments on every machine. Where
-// quotation marks do not pair up on each line, none is left out: a string may go on there.
+// withoutComments removes lines of assembler source that are comments on every machine. If
+// quotation marks do not pair up on each line, it removes none: a string may continue there.
 func withoutComments(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for rest := text; len(rest) > 0; {
@@ -135,7 +135,7 @@ func withoutComments(text []byte) []byte {
 	return out
 }
 
-// assembler is the language of a's source if that is assembler, as -x names it; else "".
+// assembler returns the language of a's source, as -x names it, if it is assembler; else "".
 func assembler(a *graph.Action) string {
 	if a.Kind != graph.HostCompile {
 		return ""
@@ -148,8 +148,8 @@ func assembler(a *graph.Action) string {
 	return ""
 }
 
-// readsMore reports options by which the assembler reads other files, or other directives: listings
-// with the lines of sources, files of options, and other syntax.
+// readsMore reports whether options make the assembler read other files or other directives:
+// listings with source lines, option files, and other syntax.
 func readsMore(a *graph.Action) bool {
 	return slices.ContainsFunc(assemblerWords(a), func(o string) bool {
 		list, _, _ := strings.Cut(o, "=")
@@ -157,7 +157,7 @@ func readsMore(a *graph.Action) bool {
 	})
 }
 
-// assemblerWords are the options for the assembler alone.
+// assemblerWords returns the options for the assembler alone.
 func assemblerWords(a *graph.Action) (words []string) {
 	for i, arg := range a.Argv {
 		if list, ok := strings.CutPrefix(arg, "-Wa,"); ok {
@@ -169,9 +169,8 @@ func assemblerWords(a *graph.Action) (words []string) {
 	return words
 }
 
-// asmDirective is what stands behind the name of a directive, which the assembler knows in small
-// and in capital letters, and which string literals may spell in pieces; nil if text begins with
-// anything else.
+// asmDirective returns the text after the name of a directive, or nil if text does not begin with
+// the name. The assembler ignores case, and string literals may split the name.
 func asmDirective(text []byte, name string) []byte {
 	for i := range len(name) {
 		if i > 0 && len(text) > 0 && text[0] == '"' {
@@ -188,20 +187,21 @@ func asmDirective(text []byte, name string) []byte {
 	return text[:len(text):len(text)]
 }
 
-// escaped reports that a text ends with an escape of a string literal: "\n.incbin".
+// escaped reports whether a text ends with an escape of a string literal: "\n.incbin".
 func escaped(text []byte) bool {
 	return len(text) > 1 && text[len(text)-2] == '\\'
 }
 
-// isCode tells a member of that name from a directive: x.include(y), {.include = y}.
+// isCode reports whether the text follows a member of that name, and not a directive: x.include(y),
+// {.include = y}.
 func isCode(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t")
 	return len(text) > 0 && bytes.IndexByte([]byte("(=.,;)[}-"), text[0]) >= 0
 }
 
-// nameAfter is the name behind a directive of the assembler: "x" in assembler source and raw string
-// literals, \"x\" in others, which may end and begin anew anywhere. "" is one that is not to be
-// seen.
+// nameAfter returns the name after an assembler directive: "x" in assembler source and raw string
+// literals, \"x\" in other literals. Such a literal may end and begin again anywhere. It returns ""
+// if the name is unobservable.
 func nameAfter(text []byte) string {
 	text, raw, ok := openName(text)
 	if !ok {
@@ -214,7 +214,7 @@ func nameAfter(text []byte) string {
 			return ""
 		case raw && c == '"', !raw && bytes.HasPrefix(text[i:], []byte(`\"`)):
 			return string(name)
-		case c == '\\' || c == '%': // an argument of a macro of the assembler, or of the statement
+		case c == '\\' || c == '%': // an argument of an assembler macro, or of the asm statement
 			return ""
 		case c == '"':
 			if text = reopened(text[i+1:]); text == nil {
@@ -228,7 +228,7 @@ func nameAfter(text []byte) string {
 	return ""
 }
 
-// openName finds the quotation mark before the name. raw says that it is not escaped.
+// openName finds the quotation mark before the name. raw reports that it is not escaped.
 func openName(text []byte) (rest []byte, raw, ok bool) {
 	for {
 		text = bytes.TrimLeft(text, " \t")
@@ -249,8 +249,8 @@ func openName(text []byte) (rest []byte, raw, ok bool) {
 	}
 }
 
-// reopened is what follows the beginning of the next string literal, where nothing but blanks and
-// line markers is before it; else nil.
+// reopened returns the text after the start of the next string literal, if only blanks and line
+// markers precede it; else nil.
 func reopened(text []byte) []byte {
 	for {
 		text = bytes.TrimLeft(text, " \t\n")
@@ -265,8 +265,8 @@ func reopened(text []byte) []byte {
 	return text[1:]
 }
 
-// assemblerDirs are the folders that the assembler searches: gcc hands -I on to it. It may search
-// them in another order.
+// assemblerDirs returns the folders that the assembler searches, perhaps in another order. gcc
+// passes -I on to it.
 func assemblerDirs(a *graph.Action) []string {
 	dirs := append([]string{"."}, a.SearchDirs...)
 	for _, words := range [2][]string{a.Argv, assemblerWords(a)} {
@@ -281,8 +281,8 @@ func assemblerDirs(a *graph.Action) []string {
 	return compact(dirs)
 }
 
-// assembled follows .include. files are all that the assembler takes in, and names what it looked
-// for.
+// assembled follows .include. files are all files that the assembler reads, and names are those
+// that it searches for.
 func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDigest, names []string, unknown bool) {
 	dirs := assemblerDirs(a)
 	done := map[string]bool{}
@@ -321,12 +321,13 @@ func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDige
 	return files, names, unknown
 }
 
-// IncbinDigests are comments for the end of a text that say what the assembler will take in for it,
-// with its content: no other action's key would tell of it. A file that is not found, or whose name
-// is not to be seen, may be any.
+// IncbinDigests returns comments to append to a text, with the digests of the files that the
+// assembler will read for it. Without them no key would depend on those files, which it returns as
+// well. A file that is not found, or whose name is unobservable, may be any.
 func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) {
 	t := incbinsIn(text)
-	if a.Kind == graph.Cudafe || len(t.names)+len(t.sources) == 0 && !t.unknown { // the compile of the host code finds it for itself
+	// The compile of the host code finds the files that cudafe++'s output names.
+	if a.Kind == graph.Cudafe || len(t.names)+len(t.sources) == 0 && !t.unknown {
 		return nil, nil
 	}
 	files, _, _ = d.assembled(a, t)
@@ -338,8 +339,8 @@ func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte
 	return append(comments, '\n'), files
 }
 
-// expanded is the preprocessed text of a command that compiles in one go; ok is false if it cannot
-// be had.
+// expanded returns the preprocessed text of a command that compiles in one step; ok is false if the
+// compiler does not produce it.
 func (d *Discovery) expanded(ctx context.Context, ran Ran) (text []byte, ok bool) {
 	a := ran.Action
 	argvs, source := [][]string{a.Argv}, a.Inputs[0]

@@ -14,24 +14,26 @@ import (
 
 // # Edits of comments
 //
-// A comment in a shared header changes what every compile that includes it reads, and nothing that
-// it makes. After a compile of plain C or C++ its record in the build tree has the normal forms of
-// the project's headers (pptext.NormalForm) besides their contents. The compile need not run again
-// while all that it discovered is as it was, but for headers with the normal forms of the record.
+// An edit of a comment in a shared header changes the input of every compile that includes it, but
+// no output. After a compile of plain C or C++, its record has the normal forms of the project's
+// headers (pptext.NormalForm) besides their contents. The compile need not run again while all
+// discovered files are unchanged, or are headers with the normal forms of the record.
 //
-// The record stays what it is: what the compiler made of the headers that it read. So nothing that
-// was decided in this way ever leaves the build tree, and a chain of such edits is compared with
-// the compile, not with one another. A cache, which has no forms, compares contents.
+// The record itself is not updated: it describes the headers that the compiler read. So an output
+// that is reused in this way stays in the build tree. A chain of edits is always compared with the
+// compile, not with the previous edit. The cache stores no forms, and compares contents.
 //
-// A compile that may make something of comments or of the bytes of a header has no forms: one with
-// options that are not known for the contrary (host.IgnoresComments), by a compiler that may add
-// some, or that printed something, as messages show lines. HoldsInTokens looks for the rest:
-// headers that are read for their time or by the assembler, or that #pragma once takes for one.
+// A compile has no forms if its output may depend on comments or on the bytes of a header. That is
+// so if its options are not known to ignore comments (host.IgnoresComments), or if its compiler may
+// add options. It is also so if the compile printed something, since messages show lines.
+// HoldsInTokens checks the remaining cases: headers that use clocks or are read by the assembler,
+// and headers that #pragma once may treat as one.
 
-// formVersion is in each digest. Raise it when normal forms change.
+// formVersion is part of each digest. Increment it when normal forms change.
 const formVersion = "1\n"
 
-// normalForm returns the digest of the normal form of a header with a content; zero if it has none.
+// normalForm returns the digest of the normal form of a header, or zero if it has none. content is
+// the digest of its expected content.
 func (d *Discovery) normalForm(file string, content cache.Digest) cache.Digest {
 	return d.sources.forms.of(content, func() (form cache.Digest, ok bool) {
 		text, err := d.sources.read(file)
@@ -46,8 +48,8 @@ func (d *Discovery) normalForm(file string, content cache.Digest) cache.Digest {
 	})
 }
 
-// NormalForms returns the normal forms of the headers that a record of a discovered, where comments
-// in them are known not to matter.
+// NormalForms returns the normal forms of the headers that a record of a discovered. It returns
+// none if comments in them may matter.
 func (d *Discovery) NormalForms(a *graph.Action, rec *cache.Record) (forms []cache.FileDigest) {
 	cxx := []string{".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cp", ".CPP"}
 	if a.Kind != graph.HostCompile || a.InPlace || a.Work != (graph.Work{}) || len(a.Outputs) != 1 ||
@@ -69,8 +71,8 @@ func (d *Discovery) NormalForms(a *graph.Action, rec *cache.Record) (forms []cac
 	return forms
 }
 
-// HoldsInTokens reports whether everything a record discovered is still as it was, but for comments
-// in headers.
+// HoldsInTokens reports whether everything that a record discovered is unchanged, except for
+// comments in headers.
 func (d *Discovery) HoldsInTokens(a *graph.Action, rec *cache.Record) bool {
 	now, changed := *rec, map[string]bool{}
 	now.Discovered = slices.Clone(rec.Discovered)

@@ -13,41 +13,41 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A record names what it depends on besides files among the files that it discovered: macros, by
-// name; weak inputs, by their place in Action.Weak, since the file has another name where another
-// architecture comes last, and in another target or build tree; the folders of the dynamic loader;
-// which of several equal headers are one; and what cannot be known.
+// A record also depends on conditions that are not files. They are stored among the files that it
+// discovered: macros, by name; weak inputs, by their index in DiagnosticInputs; the folders of the
+// dynamic loader; which of several equal headers are one file; and conditions that are never valid.
+// A weak input has no stable file name: it depends on the last architecture, the target and the
+// build tree.
 const (
 	macroMark  = "-D"
 	weakMark   = "<weak "
-	neverMark  = "<never> " // in words: the action runs each time
+	neverMark  = "<never> " // and a reason: the action runs each time
 	loaderMark = "<folders of the dynamic loader>"
 	folderMark = "<folder of the project>" // see Placed
 )
 
-// Paths below the root are recorded relative to it, so a record serves a copy of the project
-// elsewhere. That is wrong for a path which the copy spells in the same way: the name of an
-// absolute file in an #include or __has_include, a folder in CPATH or in an absolute -I. There the
-// copy reads the file of the first project. A record of such a command is valid in its folder
-// alone.
+// Paths below the root are recorded relative to it, so that a record is valid in a copy of the
+// project in another folder. That fails if the sources or options contain the root: in an #include
+// or __has_include, in CPATH, or in an absolute -I. In a copy, such a path still names a file of
+// the first project. A record of such a command is valid only in its own folder.
 
-// spells reports a path that names the root, rather than being relative to it.
+// spells reports whether a path contains the root, and is not relative to it.
 func (t Tree) spells(p string) bool {
 	return path.IsAbs(p) && strings.HasPrefix(path.Clean(p)+"/", t.Root+"/")
 }
 
-// placed is the condition that the project is in this folder.
+// placed returns the condition that the project is in this folder.
 func (t Tree) placed() cache.FileDigest {
 	return cache.FileDigest{Path: folderMark, Digest: sha256.Sum256([]byte(t.Root))}
 }
 
-// Placed reports a record of a command that read something by a path which names the root.
+// Placed reports whether a record's command read a file by a path that contains the root.
 func Placed(rec *cache.Record) bool { return Discovers(rec, folderMark) }
 
-// Never is a condition that no day fulfils.
+// Never returns a condition that is never valid.
 func Never(why string) cache.FileDigest { return cache.FileDigest{Path: neverMark + why} }
 
-// RunsEachTime says why the action of a record does, "" if it does not.
+// RunsEachTime returns why the action of a record runs each time, or "" if it does not.
 func RunsEachTime(rec *cache.Record) string {
 	for _, f := range rec.Discovered {
 		if why, ok := strings.CutPrefix(f.Path, neverMark); ok {
@@ -57,7 +57,7 @@ func RunsEachTime(rec *cache.Record) string {
 	return ""
 }
 
-// IsCondition tells a macro, a weak input or another condition from a file.
+// IsCondition reports whether a name is a macro, a weak input or another condition, not a file.
 func IsCondition(name string) bool {
 	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || strings.HasPrefix(name, oneMark) ||
 		name == loaderMark || name == folderMark
@@ -65,7 +65,7 @@ func IsCondition(name string) bool {
 
 func weakName(i int) string { return fmt.Sprintf("%s%d>", weakMark, i) }
 
-// weakInput is the file that a condition stands for today; ok is false if it stands for none.
+// weakInput returns the current file of a weak-input condition; ok is false if the action has none.
 func weakInput(a *graph.Action, name string) (file string, ok bool) {
 	for i, w := range a.Step().DiagnosticInputs {
 		if name == weakName(i) {
@@ -75,7 +75,7 @@ func weakInput(a *graph.Action, name string) (file string, ok bool) {
 	return "", false
 }
 
-// macroValue is a digest over what a command defines a macro as.
+// macroValue returns a digest of the value that a command defines a macro with.
 func macroValue(a *graph.Action, name string) cache.Digest {
 	for _, arg := range a.Argv {
 		if v, ok := strings.CutPrefix(arg, "-D"+name+"="); ok {
@@ -85,9 +85,9 @@ func macroValue(a *graph.Action, name string) cache.Digest {
 	return cache.Digest{}
 }
 
-// Conditions are what a record depends on besides files of the project: the values of the macros
-// that a preprocessed text used, or that are mentioned in a file that a read; and the true text if
-// the command said something about it.
+// Conditions returns what a record depends on besides files of the project. Values of macros count
+// if a preprocessed text used them, or if a file that a read mentions them. If the command printed
+// diagnostics, the unmodified text counts as well.
 func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used []string, said bool) []cache.FileDigest {
 	if a.Kind != graph.Preprocess {
 		used = d.mentioned(a, found)
@@ -98,14 +98,14 @@ func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used [
 	}
 	if said {
 		for i, w := range a.Step().DiagnosticInputs {
-			digest, _ := d.Digest(w) // without one the record never holds
+			digest, _ := d.Digest(w) // without a digest the record is never valid
 			out = append(out, cache.FileDigest{Path: weakName(i), Digest: digest})
 		}
 	}
 	return out
 }
 
-// mentioned are the macros of a whose names stand in a file that it read.
+// mentioned returns the macros of a whose names are in a file that it read.
 func (d *Discovery) mentioned(a *graph.Action, found []cache.FileDigest) (used []string) {
 	if len(a.Step().Macros) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (d *Discovery) mentioned(a *graph.Action, found []cache.FileDigest) (used [
 	return used
 }
 
-// Holds reports whether everything a record discovered is still as it was.
+// Holds reports whether everything that a record discovered is unchanged.
 func (d *Discovery) Holds(a *graph.Action, rec *cache.Record) bool {
 	for range d.Changes(a, rec) {
 		return false
@@ -139,7 +139,7 @@ func (d *Discovery) Holds(a *graph.Action, rec *cache.Record) bool {
 	return true
 }
 
-// Changes are in words what is not as it was when rec was made.
+// Changes yields descriptions of what has changed since rec was written.
 func (d *Discovery) Changes(a *graph.Action, rec *cache.Record) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, f := range rec.Discovered {
@@ -159,8 +159,8 @@ func (d *Discovery) Changes(a *graph.Action, rec *cache.Record) iter.Seq[string]
 	}
 }
 
-// change says what became of something that a record discovered; err is why it has no content
-// today.
+// change describes how something that a record discovered has changed; err is why it has no content
+// now.
 func change(a *graph.Action, name string, err error) string {
 	if why, ok := strings.CutPrefix(name, neverMark); ok {
 		return "it runs each time: " + why
@@ -183,9 +183,9 @@ func change(a *graph.Action, name string, err error) string {
 	return name + " changed"
 }
 
-// today is the content of what a record of a discovered, by the name that it has there. Nothing
-// that is made for other actions only is discovered by name: which such files there are is another
-// plan's affair.
+// today returns the current digest of what a record of a discovered, by its name in the record.
+// Files that an action writes only for other actions are never valid by name: another plan may not
+// have them.
 func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
 	if m, ok := strings.CutPrefix(name, macroMark); ok {
 		return macroValue(a, m), nil
@@ -209,20 +209,20 @@ func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
 	return d.Digest(name)
 }
 
-// StillAbsent reports at this moment that nothing has come which a command with that record would
-// read as well.
+// StillAbsent reports whether, on a fresh listing, no file has appeared that a command with that
+// record would read as well.
 func (d *Discovery) StillAbsent(rec *cache.Record) bool {
 	now := d.Tree
 	now.Listing = cache.NewListing(d.Root)
 	return !slices.ContainsFunc(rec.Absent, now.appeared) && now.shadowed(rec) == ""
 }
 
-// Discovers reports that a record has a file, or a condition.
+// Discovers reports whether a record has a file or a condition.
 func Discovers(rec *cache.Record, file string) bool {
 	return slices.ContainsFunc(rec.Discovered, func(f cache.FileDigest) bool { return f.Path == file })
 }
 
-// Add adds a file to a record that does not have it.
+// Add adds a file to a record, if the record does not have it.
 func Add(rec *cache.Record, f cache.FileDigest) {
 	if !Discovers(rec, f.Path) {
 		rec.Discovered = append(rec.Discovered, f)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// parseDepfile reads a dependency file as gcc, clang and nvcc write it, with any number of rules;
-// the errors of broken files name the line.
+// parseDepfile parses a dependency file as gcc, clang and nvcc write it, with any number of rules.
+// Errors name the line.
 //
-// There are two dialects, told apart by the first rule. gcc and clang write "target: dep dep", with
-// blanks and '#' escaped by a backslash, the backslashes before an escaped blank doubled, and '$'
-// doubled. nvcc (11.8 and 12.4) writes "target : dep", escapes blanks in names and nothing else
-// (not even tabs, '#' and '$'), and its target is what -o or -MT said, verbatim. So everything
-// before the colon of a rule is one target, with or without blanks.
+// The first rule decides between two dialects. gcc and clang write "target: dep dep". They escape
+// blanks and '#' by a backslash, double the backslashes before an escaped blank, and double '$'.
+// nvcc (11.8 and 12.4) writes "target : dep" and escapes only blanks in names (not even tabs, '#'
+// and '$'). Its target is the verbatim value of -o or -MT. So everything before the colon of a rule
+// is one target, with or without blanks.
 func parseDepfile(b []byte) (targets, deps []string, err error) {
 	var d *dialect
 	lines := bytes.Split(b, []byte("\n"))
@@ -52,8 +52,8 @@ func parseDepfile(b []byte) (targets, deps []string, err error) {
 	return targets, deps, nil
 }
 
-// logicalLine joins the lines from n on that are continued by a backslash, and gives the number of
-// the line after them.
+// logicalLine joins the lines from n on that a backslash continues, and returns the number of the
+// line after them.
 func logicalLine(lines [][]byte, n int) (string, int, error) {
 	var rule strings.Builder
 	for ; n < len(lines); n++ {
@@ -71,8 +71,8 @@ func logicalLine(lines [][]byte, n int) (string, int, error) {
 	return "", n, fmt.Errorf("line %d is cut off: the file ends in the middle of a rule", n)
 }
 
-// ruleColon is the colon that ends the target: the first one before a blank or the end of the line,
-// since names hold colons.
+// ruleColon returns the index of the colon that ends the target. It is the first one before a blank
+// or the end of the line, since names may contain colons.
 func ruleColon(rule string) int {
 	for i := range len(rule) {
 		if rule[i] == ':' && (i+1 == len(rule) || rule[i+1] == ' ' || rule[i+1] == '\t') {
@@ -82,7 +82,7 @@ func ruleColon(rule string) int {
 	return -1
 }
 
-// dialect is how a compiler writes names.
+// dialect describes how a compiler writes names.
 type dialect struct {
 	separators string // characters between names
 	doubles    bool   // '$' is doubled, and so are backslashes before a blank
@@ -94,7 +94,7 @@ var (
 	nvccDialect = dialect{separators: " "}
 )
 
-// words splits at separators that no backslash escapes, and undoes the escapes.
+// words splits at unescaped separators, and undoes the escapes.
 func (d *dialect) words(s string) []string {
 	var out []string
 	var w []byte
@@ -123,10 +123,10 @@ func (d *dialect) words(s string) []string {
 	return out
 }
 
-// backslashes appends to w what the backslashes at the start of s and the character that they
-// protect stand for, and says how much of s that was. Before a blank, 2n+1 backslashes are n of
-// them and the blank, 2n are n of them at the end of a name; elsewhere a backslash is an ordinary
-// character.
+// backslashes decodes the backslashes at the start of s and the character that they protect. It
+// appends the result to w and returns how many bytes of s it decoded. Before a blank, 2n+1
+// backslashes are n of them and the blank; 2n are n of them at the end of a name. Elsewhere a
+// backslash is an ordinary character.
 func (d *dialect) backslashes(w []byte, s string) ([]byte, int) {
 	n := len(s) - len(strings.TrimLeft(s, `\`))
 	var next byte
@@ -151,10 +151,10 @@ func (d *dialect) backslashes(w []byte, s string) ([]byte, int) {
 	return append(w, s[n:used]...), used
 }
 
-// parseLinkDepfile reads the dependency file of a linker. GNU ld (2.40) writes a name a line and
-// escapes nothing, so that "/opt/a b/lib/libcudart_static.a" looks like two names to make; lld
-// escapes as gcc does; mold writes all names in one line. A line is one name if there is a file of
-// that name, and else read as make does.
+// parseLinkDepfile parses the dependency file of a linker. GNU ld (2.40) writes one name per line
+// and escapes nothing, so that make would read "/opt/a b/lib/libcudart_static.a" as two names. lld
+// escapes as gcc does; mold writes all names on one line. A line is one name if a file of that name
+// exists, and is split as make does otherwise.
 func parseLinkDepfile(b []byte, exists func(name string) bool) ([]string, error) {
 	lines := strings.Split(string(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))), "\n")
 	colon := ruleColon(lines[0])
@@ -171,7 +171,7 @@ func parseLinkDepfile(b []byte, exists func(name string) bool) ([]string, error)
 			deps = append(deps, gccDialect.words(name)...)
 		}
 		if !continued {
-			return deps, nil // after it come rules that keep make from missing a file that is gone
+			return deps, nil // the rules after it only keep make from failing on a removed file
 		}
 		if n == len(lines)-1 {
 			return nil, fmt.Errorf("line %d is cut off: the file ends in the middle of a rule", n+1)

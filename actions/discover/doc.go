@@ -1,8 +1,8 @@
-// Package discover finds what a command read besides its declared inputs, and what it looked for in
-// vain: in dependency files, in the folders that compilers search, in what linkers tell, in the
-// text of sources. It knows what of a record is not so any more. It refuses to know when anything
-// runs: it starts no process but by Config.Ask, and asks its caller whether a file has changed
-// since a command started.
+// Package discover finds what a command read besides its declared inputs, and which absent paths it
+// probed. Its sources are dependency files, the folders that compilers search, the output of
+// linkers, and the text of sources. It reports which parts of a record have changed since. It does
+// not schedule commands: it starts a process only by Config.Ask, and its caller reports whether a
+// file has changed since a command started.
 package discover
 
 import (
@@ -14,20 +14,22 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Config is what discovery needs of the world.
+// Config is what discovery needs of the host environment and the build.
 type Config struct {
 	Tree
-	Env          []string               // the environment of commands, for PATH
-	KeyEnv       []string               // the part of it that can change an output
-	Tools        map[string]string      // identities of tools; one without is not asked
-	Plain        map[string]bool        // of those, host compilers that take options from their commands alone: see plan.Tool
-	Made         func(file string) bool // reports a file that an action writes
-	Intermediate func(file string) bool // reports a file that an action writes for others only
+	Env    []string          // the environment of commands, for PATH
+	KeyEnv []string          // the part of it that can change an output
+	Tools  map[string]string // fingerprints of tools; a tool without one is not queried
+	// Plain holds the host compilers that take options from their command alone: see plan.Tool.
+	Plain map[string]bool
+	Made  func(file string) bool // reports a file that an action writes
+	// Intermediate reports a file that an action writes only for other actions.
+	Intermediate func(file string) bool
 	Ask          Ask
 }
 
-// Ask runs a question where the command of a runs, and with its environment. quiet drops its
-// standard output. ok is exit status 0: what a compiler says that fails may be an answer as well.
+// Ask runs a query in the working directory of a's command and with its environment. quiet drops
+// its standard output. ok is exit status 0: a failing compiler's output may be an answer as well.
 type Ask func(ctx context.Context, a *graph.Action, argv []string, quiet bool) (said string, ok bool)
 
 // Discovery finds and checks what commands read. All methods may be called concurrently.
@@ -40,7 +42,7 @@ type Discovery struct {
 	loader  *loader
 }
 
-// New makes a Discovery. What it learns of files of the system and of compilers it remembers.
+// New returns a Discovery. It remembers what it learns of system files and of compilers.
 func New(c Config) *Discovery {
 	return &Discovery{
 		Config:    c,
@@ -52,18 +54,21 @@ func New(c Config) *Discovery {
 	}
 }
 
-// Ran is a command that has run.
+// Ran describes a command that has run.
 type Ran struct {
 	Action  *graph.Action
-	Depfile string                                   // that it wrote
-	Trace   string                                   // the file with what the linker told: see IsTraced
-	Scratch string                                   // a file that Discovery may write
-	Folders []string                                 // the names of its folder for temporary files
-	Staged  string                                   // of these, the one by which it reads what was put there, as in/NAME
-	Changed func(file string, was cache.Digest) bool // since it started, or perhaps
+	Depfile string // dependency file that the command wrote
+	Trace   string // the linker's output: see IsTraced
+	Scratch string // a file that Discovery may write
+	// Folders are the names of the command's folder for temporary files.
+	Folders []string
+	// Staged is the one of Folders that the command uses for staged files, as in/NAME.
+	Staged string
+	// Changed reports whether a file has changed since the command started, or may have.
+	Changed func(file string, was cache.Digest) bool
 }
 
-// isTemporary reports a file of the command's own.
+// isTemporary reports whether a file is in the command's folder for temporary files.
 func (r Ran) isTemporary(file string) bool {
 	return slices.ContainsFunc(r.Folders, func(dir string) bool { return strings.HasPrefix(file, dir+"/") })
 }

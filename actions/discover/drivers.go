@@ -11,30 +11,30 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// Where a compiler searches is asked of it, after a command that ran: once in a run of kbuild for
-// each set of flags that decide on it. A question takes some 5 ms of processor time; a target has
-// one, or one for each language. What the answer is goes into the record, so a build that runs
-// nothing asks nothing.
+// The compiler itself reports its search path, after a command that ran. It is queried once in a
+// run of kbuild for each set of flags that decide the path. A query takes some 5 ms of processor
+// time; a target has one, or one for each language. The answer goes into the record, so a build
+// that runs nothing queries nothing.
 
-// drivers are the compilers of a project.
+// drivers queries the compilers of a project.
 type drivers struct {
 	tree    Tree
-	tools   map[string]string // identities
+	tools   map[string]string // fingerprints
 	keyEnv  []string
 	ask     Ask
-	folder  memo[string, string] // by question: where drivers look for programs and libraries
-	answers sync.Map             // of *searchAnswer, by question
+	folder  memo[string, string] // by query: where drivers look for programs and libraries
+	answers sync.Map             // of *searchAnswer, by query
 }
 
-// searchAnswer is where compilers search, once they were asked.
+// searchAnswer holds the search path of a command's compilers, once they were queried.
 type searchAnswer struct {
 	once  sync.Once
 	lists []host.Search
 	ok    bool
 }
 
-// searches are the lists of folders that the command of a searches, one for each of the compilers
-// that it runs; ok is false if that cannot be known.
+// searches returns the lists of folders that the command of a searches, one for each compiler that
+// it runs; ok is false if a compiler does not report them.
 func (d *drivers) searches(ctx context.Context, a *graph.Action) (lists []host.Search, ok bool) {
 	files := slices.Concat(a.Inputs, a.Outputs, a.Step().UnkeyedPaths, []string{a.Depfile})
 	for _, s := range a.Step().Staged {
@@ -54,35 +54,34 @@ func (d *drivers) searches(ctx context.Context, a *graph.Action) (lists []host.S
 		if !d.appeared(known.lists) {
 			return known.lists, known.ok
 		}
-		d.answers.CompareAndDelete(key, answer) // this build made a folder that was missing
+		d.answers.CompareAndDelete(key, answer) // this build created a folder that was absent
 	}
 	return nil, false
 }
 
-// isNVCC reports a compile by nvcc as one command.
+// isNVCC reports whether a is a compile by nvcc as one command.
 func isNVCC(a *graph.Action) bool {
 	return a.Tools[0] == "nvcc" && (a.Kind == graph.Compile || a.Kind == graph.ModuleEmit)
 }
 
-// dryRun has nvcc tell what it runs for such a compile.
+// dryRun returns the command for nvcc's dry run of such a compile.
 func dryRun(a *graph.Action) []string {
 	return append(a.Argv[:1:1], nvcc.Ask(a.Argv, a.Inputs[0], a.Outputs[0], a.Depfile)...)
 }
 
-// hostCompilers are the commands by which nvcc preprocesses for such a compile.
+// hostCompilers returns the commands that nvcc preprocesses such a compile with.
 func (d *drivers) hostCompilers(ctx context.Context, a *graph.Action) ([][]string, error) {
 	said, _ := d.ask(ctx, a, dryRun(a), false)
 	return nvcc.Preprocesses(said)
 }
 
-// appeared reports that a folder is there which was missing when a compiler was asked.
+// appeared reports whether a folder exists that was absent when a compiler was queried.
 func (d *drivers) appeared(lists []host.Search) bool {
 	come := func(dir string) bool { return d.tree.Listing.Exists(dir) && d.tree.isFolder(dir) }
 	return slices.ContainsFunc(lists, func(s host.Search) bool { return slices.ContainsFunc(s.Missing, come) })
 }
 
-// askSearch asks a gcc or clang. The text that it preprocesses, which of CUDA is large, is not
-// wanted.
+// askSearch queries a gcc or clang. Its preprocessed text, which is large for CUDA, is dropped.
 func (d *drivers) askSearch(ctx context.Context, a *graph.Action, question []string) ([]host.Search, bool) {
 	said, _ := d.ask(ctx, a, question, true)
 	s, ok := host.ParseSearch(said)
@@ -97,7 +96,7 @@ func (d *drivers) askSearch(ctx context.Context, a *graph.Action, question []str
 	return []host.Search{s}, ok
 }
 
-// askNVCC asks the compilers by which nvcc preprocesses, once nvcc has said which these are.
+// askNVCC queries the compilers that nvcc preprocesses with, as its dry run names them.
 func (d *drivers) askNVCC(ctx context.Context, a *graph.Action) (lists []host.Search, ok bool) {
 	argvs, err := d.hostCompilers(ctx, a)
 	if err != nil || len(argvs) == 0 {
@@ -118,8 +117,8 @@ func (d *drivers) askNVCC(ctx context.Context, a *graph.Action) (lists []host.Se
 	return lists, true
 }
 
-// folders are where the driver that a runs by argv looks for programs and libraries. Lists are as
-// it gives them.
+// folders returns where the driver that a runs by argv looks for programs and libraries. The lists
+// are in the driver's order.
 func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (host.Folders, bool) {
 	question := host.AskFolders(argv)
 	f, ok := host.ParseFolders(d.folder.of(strings.Join(append(question, a.Env...), "\x00"), func() (string, bool) {
@@ -134,7 +133,7 @@ func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (
 	return f, ok
 }
 
-// known reports a compiler that can be asked: one whose content is known.
+// known reports whether the compiler of a can be queried, which requires its fingerprint.
 func (d *drivers) known(a *graph.Action) bool {
 	return len(a.Tools) > 0 && d.tools[a.Tools[0]] != ""
 }

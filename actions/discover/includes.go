@@ -17,8 +17,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
-// Find fills in what a command read and looked for. stable is false if some of it has changed since
-// it started, or may have come.
+// Find records what a command read and probed. stable is false if some of it has changed since the
+// command started, or may have appeared.
 func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
 	stable = true
 	a := ran.Action
@@ -44,9 +44,9 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 	return d.linkStub(ctx, ran, rec) && stable, nil
 }
 
-// readDepfiles reads the dependency files of a command and digests what they name, without the
-// declared inputs. dotDot are the names with "..", as the compiler has them. placed reports that a
-// name spells the root.
+// readDepfiles reads the dependency files of a command and digests the files that they name, except
+// declared inputs. dotDot are the names with "..", in the compiler's spelling. placed reports that
+// some name contains the project root.
 func (d *Discovery) readDepfiles(ctx context.Context, ran Ran) (
 	out []cache.FileDigest, dotDot []string, placed bool, err error,
 ) {
@@ -104,8 +104,8 @@ func (d *Discovery) readDepfile(ran Ran, file string) ([]string, error) {
 	return deps, nil
 }
 
-// ofLink stands for the folder of an LTO link's temporary objects in its dependency file: GNU ld
-// writes names as they are, and one with a blank would be two.
+// ofLink replaces the folder of an LTO link's temporary objects in its dependency file. GNU ld does
+// not escape names, so that a folder with a blank would be read as two names.
 const ofLink = "<temporary>/"
 
 func (d *Discovery) dependencies(ran Ran, text []byte) (deps []string, err error) {
@@ -117,14 +117,15 @@ func (d *Discovery) dependencies(ran Ran, text []byte) (deps []string, err error
 		text = bytes.ReplaceAll(text, []byte(dir+"/"), []byte(ofLink))
 	}
 	deps, err = parseLinkDepfile(text, func(name string) bool { return name != "" && d.Listing.Exists(name) })
-	if trace := d.Trace(ran.Trace); trace.Complete { // it has a script of INCLUDE by the name by which it was found
+	// The depfile has INCLUDE scripts by the name of the search, the trace by path.
+	if trace := d.Trace(ran.Trace); trace.Complete {
 		deps = slices.DeleteFunc(deps, func(dep string) bool { return !d.isFile(dep) })
 		deps = append(deps, slices.DeleteFunc(trace.Read, ran.isTemporary)...)
 	}
 	return deps, err
 }
 
-// compile is what a compile looked for.
+// compile is one compile whose probed paths are collected.
 type compile struct {
 	*Discovery
 	search
@@ -133,13 +134,12 @@ type compile struct {
 	rec *cache.Record
 }
 
-// includes fills in what a compile looked for besides what it read: paths that do not exist and
-// would be read instead of a discovered header if they did, and files that were asked for by
-// __has_include or taken in by the assembler. stable is false if one of them came while the command
-// ran.
+// includes records what a compile probed besides what it read. These are absent paths that would be
+// read instead of a discovered header, files of __has_include, and files that the assembler reads.
+// stable is false if one of them appeared while the command ran.
 //
-// It lists too many rather than too few: one too many costs a compile that was not needed on the
-// day such a file appears.
+// It records too many paths rather than too few. One too many costs an unneeded compile on the day
+// that such a file appears.
 func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, dotDot []string) (stable bool) {
 	a, told := ran.Action, false
 	var asked []string
@@ -160,7 +160,7 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 		s.dotDotInclude(name)
 	}
 	headers := slices.Concat(paths(found), d.declaredHeaders(a))
-	if told { // where the compiler searches is looked at by shadows
+	if told { // shadows handles the folders that the compiler searches
 		s.besideFiles(ownFiles(a, found), headers, all)
 		s.in(quoted)
 	} else {
@@ -186,8 +186,7 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 	return d.shadows(ran, rec) && stable
 }
 
-// spelled notes where headers would have been found by any name that they can have been included
-// by.
+// spelled records the absent paths of headers for all names that they can have been included by.
 func (s *compile) spelled(headers, dirs []string) {
 	for _, f := range headers {
 		for _, rel := range spellings(f, dirs) {
@@ -196,8 +195,8 @@ func (s *compile) spelled(headers, dirs []string) {
 	}
 }
 
-// besideFiles notes what files include in quotes where it would be found first: in the folder of
-// the file that has it. Where a macro may name it, it is any of headers.
+// besideFiles records the absent paths of quoted includes in the folder of the including file,
+// which is searched first. If a macro may name the included file, it may be any of headers.
 func (s *compile) besideFiles(files, headers, dirs []string) {
 	names, computed := map[string][]string{}, map[string]bool{} // by folder
 	for _, f := range files {
@@ -216,8 +215,8 @@ func (s *compile) besideFiles(files, headers, dirs []string) {
 	}
 }
 
-// searched asks the compiler of a where it searches, and notes it. others are the folders, in
-// order, of all compilers that a runs; ok is false if the compiler does not say.
+// searched queries the search path of a's compilers and records it. others are the folders, in
+// order, of all compilers that a runs; ok is false if a compiler does not report them.
 func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Record) (others []string, ok bool) {
 	lists, ok := d.drivers.searches(ctx, a)
 	if !ok {
@@ -237,8 +236,8 @@ func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Re
 	return compact(others), true
 }
 
-// besideStub notes that the parts which a source of the toolkit includes in quotes (link.stub, what
-// it is told by macros) are not in the folder of that source, where they are looked for first.
+// besideStub records that the parts which a toolkit source (link.stub) includes are absent in the
+// folder of that source. Macros name those parts in quotes, so that folder is searched first.
 func (s *compile) besideStub() {
 	a := s.ran.Action
 	if !compilesMade(a) {
@@ -257,9 +256,9 @@ func (s *compile) besideStub() {
 	s.in(was)
 }
 
-// hasIncludes looks for what __has_include names, and for what headers of the system include in
-// quotes, which their own folder does not have. It gives the files that are there: if one goes, the
-// answer is another.
+// hasIncludes records the absent paths of __has_include operands, and of quoted includes of system
+// headers in their own folders. It returns the operands that exist: if one is removed, the result
+// of __has_include changes.
 func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
 	own := ownFiles(s.ran.Action, found)
 	var names []string
@@ -295,8 +294,8 @@ func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string)
 	return append(there, s.present(slices.Concat(found, there), names)...)
 }
 
-// present notes where names are missing, and gives the files that they stand for and that the
-// action neither declares nor found.
+// present records the absent paths of names. It returns the existing files that the action neither
+// declares nor found.
 func (s *compile) present(found []cache.FileDigest, names []string) (there []cache.FileDigest) {
 	known := map[string]bool{}
 	for _, p := range append(paths(found), s.ran.Action.Inputs...) {
@@ -317,14 +316,14 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 	return there
 }
 
-// assembles gives what the assembler takes in for a compile of a source, or of host code that is
-// preprocessed.
+// assembles returns the files that the assembler reads for a compile of a source, or of
+// preprocessed host code.
 func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	a := s.ran.Action
 	var t incbin
 	have := append(paths(found), a.Inputs...)
 	switch {
-	case a.Kind == graph.Preprocess: // what compiles its text finds it there
+	case a.Kind == graph.Preprocess: // the compile of its text finds them
 		return nil
 	case assembler(a) != "":
 		t = s.assemblerSource()
@@ -340,7 +339,8 @@ func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 		}
 	}
 	files, names, unknown := s.assembled(a, t)
-	if unknown && assembler(a) == "" && s.drivers.known(a) { // in a source a name may be a macro's, and what looks like one may be none
+	// In a source, a macro may supply the name, and text that resembles a directive may not be one.
+	if unknown && assembler(a) == "" && s.drivers.known(a) {
 		if text, ok := s.expanded(s.ctx, s.ran); ok {
 			files, names, _ = s.assembled(a, incbinsIn(text))
 		}
@@ -371,21 +371,21 @@ func (s *compile) assemblerSource() incbin {
 	return t
 }
 
-// compilesMade reports a compile of host code that the compiler of device code made, not of a
+// compilesMade reports whether a compiles host code that the device compiler generated, not a
 // source.
 func compilesMade(a *graph.Action) bool {
 	return a.Kind == graph.HostPart && (len(a.Inputs) == 0 || !slices.Contains(a.Argv, a.Inputs[0]))
 }
 
-// stagedIncbins are what the assembler takes in for the texts that were put into the command's
-// folder.
+// stagedIncbins returns the files that the assembler reads for the texts that were staged into the
+// command's folder.
 func (s *compile) stagedIncbins() (t incbin) {
 	for _, in := range s.ran.Action.Step().Staged {
 		if in.From == "" {
 			continue
 		}
 		text, err := s.sources.read(path.Join(s.ran.Staged, "in", in.Name))
-		if err != nil { // where the command ran elsewhere
+		if err != nil { // the command ran remotely
 			text, err = s.sources.read(in.From)
 		}
 		t.add(incbinsIn(text))
@@ -395,13 +395,13 @@ func (s *compile) stagedIncbins() (t incbin) {
 	return t
 }
 
-// search finds what is missing in the folders that a compiler searches.
+// search collects the paths that are absent in the folders that a compiler searches.
 type search struct {
 	tree    Tree
 	dirs    []string
 	missing map[string]bool // a folder that may not become a file ends with a slash
-	nowhere map[string]bool // folders that none of dirs has: each is missing in all
-	others  map[string]bool // files that are not missing, and are not what was found
+	nowhere map[string]bool // first components that exist in none of dirs
+	others  map[string]bool // files that exist but are not the one found
 }
 
 func newSearch(t Tree, dirs []string) search {
@@ -410,10 +410,10 @@ func newSearch(t Tree, dirs []string) search {
 	return s
 }
 
-// in makes dirs the folders to look in.
+// in sets the folders to search.
 func (s *search) in(dirs []string) { s.dirs, s.nowhere = dirs, map[string]bool{} }
 
-// absent notes that rel is missing in all folders but where it was found.
+// absent records the paths of rel in all folders except the one where it was found.
 func (s *search) absent(rel, found string) {
 	first, _, deep := strings.Cut(rel, "/")
 	if deep && s.nowhere[first] {
@@ -445,8 +445,8 @@ func (s *search) absent(rel, found string) {
 	}
 }
 
-// dotDotInclude notes where "dir/../x.h", which was found through one folder, would have been found
-// through others.
+// dotDotInclude records the absent paths of "dir/../x.h" in other folders than the one through
+// which it was found.
 func (s *search) dotDotInclude(name string) {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, s.tree.Root+"/"), "./")
 	for _, d := range s.dirs {
@@ -467,15 +467,15 @@ func (s *search) dotDotInclude(name string) {
 	}
 }
 
-// manyDirs is up to how many folders those of headers outside of the project are among them: a
-// library of templates has hundreds, and hundreds of headers.
+// manyDirs limits the number of folders of headers outside of the project. A library of templates
+// has hundreds of folders and headers.
 const manyDirs = 64
 
-// quoteDirs are the folders of quoted includes: of the source and of the project's headers.
+// quoteDirs returns the folders of quoted includes: of the source and of the project's headers.
 func (t Tree) quoteDirs(a *graph.Action, found []cache.FileDigest) []string {
 	var dirs []string
 	seen := map[string]bool{}
-	for _, f := range ownFiles(a, found) { // the inputs are the first of them
+	for _, f := range ownFiles(a, found) { // the inputs come first
 		d := path.Dir(f)
 		if !seen[d] && (len(dirs) < manyDirs || !path.IsAbs(f)) {
 			seen[d] = true
@@ -485,7 +485,7 @@ func (t Tree) quoteDirs(a *graph.Action, found []cache.FileDigest) []string {
 	return compact(dirs)
 }
 
-// searchDirs are the include folders that are known without asking the compiler, in order.
+// searchDirs returns the include folders that are known without a query of the compiler, in order.
 func (d *Discovery) searchDirs(a *graph.Action) []string {
 	dirs := slices.Clone(a.SearchDirs)
 	for _, e := range d.KeyEnv {
@@ -500,8 +500,8 @@ func (d *Discovery) searchDirs(a *graph.Action) []string {
 	return compact(dirs)
 }
 
-// spellings are the names a header can have been included by: relative to each folder that holds
-// it, and for a header of the system every end of its path.
+// spellings returns the names that a header can have been included by: relative to each folder that
+// holds it. For a system header outside of them it returns every suffix of its path.
 func spellings(p string, dirs []string) []string {
 	var out []string
 	for _, d := range dirs {
@@ -520,7 +520,8 @@ func spellings(p string, dirs []string) []string {
 	return out
 }
 
-// ownFiles are the source, the project's headers and those of its include folders elsewhere.
+// ownFiles returns the source, the project's headers, and headers of its include folders outside of
+// the project.
 func ownFiles(a *graph.Action, found []cache.FileDigest) []string {
 	if isLink(a) {
 		return nil
@@ -534,7 +535,7 @@ func ownFiles(a *graph.Action, found []cache.FileDigest) []string {
 	return files
 }
 
-// sourcesOf are the inputs of a that are text, not bitcode that a compile links.
+// sourcesOf returns the inputs of a that are text, not bitcode that a compile links.
 func sourcesOf(a *graph.Action) []string {
 	return slices.DeleteFunc(slices.Clone(a.Inputs), func(f string) bool { return path.Ext(f) == ".bc" })
 }

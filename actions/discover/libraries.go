@@ -12,15 +12,14 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
-// linkInputs finds what -l and the scripts of linkers mean.
+// linkInputs finds the files that -l and linker scripts stand for.
 type linkInputs struct {
 	tree   Tree
 	keyEnv []string
 }
 
-// absentInScripts are the files that do not exist and that a script of the linker among those that
-// a record discovered would mean: libgcc_s.so of gcc is such a script, and names another library
-// without a folder.
+// absentInScripts returns absent paths that a discovered linker script would name if they existed.
+// libgcc_s.so of gcc is such a script, and names another library without a folder.
 func (s linkInputs) absentInScripts(argv []string, rec *cache.Record) (missing []string) {
 	dirs, _ := s.linked(argv)
 	for _, f := range rec.Discovered {
@@ -43,8 +42,8 @@ func (s linkInputs) absentInScripts(argv []string, rec *cache.Record) (missing [
 	return missing
 }
 
-// absentLibs are the libraries that do not exist and that a link would take for -lNAME if they did:
-// in a folder of -L before the one that has it, or shared beside a static one.
+// absentLibs returns absent libraries that a link would use for -lNAME if they existed. They are in
+// a -L folder before the one that has it, or shared ones beside a static one.
 func (s linkInputs) absentLibs(argv []string) (missing []string) {
 	dirs, libs := s.linked(argv)
 	for _, l := range libs {
@@ -62,8 +61,8 @@ func (s linkInputs) absentLibs(argv []string) (missing []string) {
 	return missing
 }
 
-// linked are the folders of -L, those of LIBRARY_PATH after them, and the files that each -l may
-// mean in a folder.
+// linked returns the folders of -L, followed by those of LIBRARY_PATH, and the file names that each
+// -l may stand for in a folder.
 func (s linkInputs) linked(argv []string) (dirs []string, libs [][]string) {
 	args := host.LinkerWords(argv)
 	static := slices.Contains(args, "-static")

@@ -13,26 +13,26 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
-// What a link looked for is asked of the linker while it links: with --verbose GNU ld tells of each
-// file that it tried to open, for whatever reason: -l in a flag, a response file or a script,
-// INPUT, GROUP and INCLUDE in scripts, members of thin archives, its own folders. Of other linkers
-// only what is known of -L and -l is kept; where something else may name a file, such a link runs
-// each time.
+// The linker itself reports, while it links, which files it probed. With --verbose GNU ld prints
+// each file that it tried to open, for whatever reason. The reason may be -l in a flag, a response
+// file or a script; INPUT, GROUP and INCLUDE in scripts; members of thin archives; or its own
+// folders. For other linkers only the candidates of -L and -l are recorded. If something else may
+// name a file, such a link runs each time.
 
-// isLink reports a link of host code.
+// isLink reports whether a is a link of host code.
 func isLink(a *graph.Action) bool { return a.Kind.Info().Lane == graph.LaneLink }
 
-// IsTraced reports a link by GNU ld that tells what it opens.
+// IsTraced reports whether a is a link by GNU ld that prints the files that it opens.
 func IsTraced(a *graph.Action) bool { return isLink(a) && slices.Contains(a.Argv, host.TraceLink) }
 
-// Trace is what the linker told in a file; empty if nothing.
+// Trace returns the parsed linker output in a file; it is empty if the file is missing.
 func (d *Discovery) Trace(file string) LinkTrace {
 	text, _ := regular.Read(file)
 	return parseLinkTrace(text, d.isFile)
 }
 
-// TellsUser reports a link that was asked to say something on its standard output: a map, a trace.
-// A map that goes to a file is none of it.
+// TellsUser reports whether the options of a link make it print to its standard output: a map, a
+// trace. A map that is written to a file does not count.
 func TellsUser(a *graph.Action) bool {
 	return slices.ContainsFunc(a.Argv, func(arg string) bool {
 		for _, word := range strings.FieldsFunc(arg, func(c rune) bool { return c == ',' || c == '=' }) {
@@ -49,8 +49,8 @@ func TellsUser(a *graph.Action) bool {
 	})
 }
 
-// deviceLibraries fills in what -l means in argv, a command of a device link. stable is false if
-// that changed meanwhile.
+// deviceLibraries records the files that -l stands for in argv, a command of a device link. stable
+// is false if one of them changed concurrently.
 func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache.Record) (stable bool) {
 	stable = true
 	for _, candidates := range compiler.DeviceLibraries(argv, lld) {
@@ -62,7 +62,7 @@ func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache
 				stable = stable && err == nil && (d.Made(file) || !ran.Changed(file, digest))
 				break
 			}
-			if d.Listing.Exists(file) { // a folder where a file is wanted
+			if d.Listing.Exists(file) { // a folder where a file is expected
 				file += "/"
 			}
 			rec.Absent = append(rec.Absent, file)
@@ -72,7 +72,7 @@ func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache
 	return stable
 }
 
-// libraries fills in what a link looked for. stable is false if that changed meanwhile.
+// libraries records what a link probed. stable is false if that changed concurrently.
 func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
 	a := ran.Action
 	var missing []string
@@ -105,7 +105,7 @@ func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (
 		if ran.isTemporary(p) {
 			continue
 		}
-		if p = d.Name(p); d.Listing.Exists(p) { // a folder where a file is wanted
+		if p = d.Name(p); d.Listing.Exists(p) { // a folder where a file is expected
 			p += "/"
 		}
 		rec.Absent = append(rec.Absent, p)
@@ -114,7 +114,8 @@ func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (
 	return true
 }
 
-// untraced says what a linker that does not tell what it opens may look for unseen.
+// untraced returns why a link without a trace may probe files that its command does not name, or
+// "".
 func untraced(a *graph.Action) string {
 	for _, arg := range a.Argv {
 		switch {
@@ -127,8 +128,8 @@ func untraced(a *graph.Action) string {
 	return ""
 }
 
-// programs notes which of some programs a driver runs that was told by -B where to look, and gives
-// where it looked before.
+// programs records which of some programs a driver runs whose search path -B changes. It returns
+// the absent paths that the driver probed before.
 func (t Tree) programs(f host.Folders, rec *cache.Record, names ...string) []string {
 	names = append(names, "specs")
 	dirs := compact(append(slices.Clone(f.Programs), f.Libraries...))
@@ -140,7 +141,7 @@ func (t Tree) programs(f host.Folders, rec *cache.Record, names ...string) []str
 	return slices.Concat(t.missing(f.Programs), t.firstAbsent(dirs, names))
 }
 
-// missing are those of some folders that do not exist.
+// missing returns the folders that do not exist.
 func (t Tree) missing(dirs []string) (missing []string) {
 	for _, dir := range dirs {
 		if !t.Listing.Exists(dir) {

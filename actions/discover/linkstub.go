@@ -13,12 +13,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// Where nvcc links device code as one command it compiles link.stub too, and searches the project's
-// folder for its headers (-I.). It writes no dependency file of that, so the compiler is asked for
-// what the stub includes: by the command that nvcc says it would run, with -M.
+// Where nvcc links device code as one command, it also compiles link.stub, and searches the
+// project's folder for its headers (-I.). It writes no dependency file for that compile. So the
+// headers are queried by the compile command of nvcc's dry run, with -M.
 
-// linkStub fills in what such a link took in and looked for. stable is false if some of it may have
-// come while the command ran.
+// linkStub records what such a link read and probed. stable is false if some of it may have
+// appeared while the command ran.
 func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
 	a := ran.Action
 	if a.Kind != graph.DeviceLink || !d.drivers.known(a) || a.Tools[0] != "nvcc" {
@@ -42,7 +42,7 @@ func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (s
 	return d.shadows(ran, rec) && stable
 }
 
-// stub notes the headers of the stub that argv compiles, and where they are searched.
+// stub records the headers of the stub that argv compiles, and their search path.
 func (d *Discovery) stub(ctx context.Context, a *graph.Action, argv []string, rec *cache.Record) (ok bool) {
 	at := slices.IndexFunc(argv, func(arg string) bool { return path.Base(arg) == "link.stub" })
 	if at < 0 {
@@ -60,7 +60,7 @@ func (d *Discovery) stub(ctx context.Context, a *graph.Action, argv []string, re
 		name := d.Name(dep)
 		digest, err := d.Digest(name)
 		if err != nil {
-			continue // what the command itself makes
+			continue // the command itself generates it
 		}
 		Add(rec, cache.FileDigest{Path: name, Digest: digest})
 		for _, rel := range spellings(name, lists[0].Dirs) {
@@ -74,7 +74,7 @@ func (d *Discovery) stub(ctx context.Context, a *graph.Action, argv []string, re
 	return true
 }
 
-// withoutOutput is the command of a compile without what it makes.
+// withoutOutput returns a compile command without its -c and -o options.
 func withoutOutput(argv []string) []string {
 	out := slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return arg == "-c" })
 	if i := slices.Index(out, "-o"); i >= 0 && i+1 < len(out) {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// LinkTrace is what a linker says that it opened and did not find.
+// LinkTrace is the parsed output of a linker: the files that it opened or did not find.
 type LinkTrace struct {
-	Complete bool     // it said so to the end
+	Complete bool     // the trace is not truncated
 	Read     []string // files, libraries and their scripts among them
 	Missing  []string
-	Needs    bool   // it looked for a library that another one needs
-	Rest     []byte // what else it said
+	Needs    bool   // it searched for a library that another library needs
+	Rest     []byte // other output
 }
 
 // parseLinkTrace reads the standard output of a link with --verbose by GNU ld (2.40):
@@ -32,7 +32,7 @@ type LinkTrace struct {
 //	libm.so.6 needed by l2/libx.so
 //	found libm.so.6 at /lib/x86_64-linux-gnu/libm.so.6
 //
-// A line that is the name of a file, which isFile tells, is one that it linked.
+// A line that is the name of a file, as isFile reports, names a file that was linked.
 func parseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
 	if !bytes.HasPrefix(text, []byte("GNU ld ")) {
 		return LinkTrace{Rest: text}
@@ -64,7 +64,7 @@ func parseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
 			t.Needs = t.Needs || !read[name]
 			needed = false
 		case strings.Contains(name, " needed by "):
-			t.Needs = t.Needs || needed // the one before was not found
+			t.Needs = t.Needs || needed // the previous one was not found
 			found, needed = false, true
 		case strings.Contains(name, ": mode elf"), strings.HasPrefix(name, "using "):
 			found = false

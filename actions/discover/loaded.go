@@ -11,20 +11,19 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A test finds the toolkit's libraries by the folders that kbuild puts in front of its
-// LD_LIBRARY_PATH. What it loads from them is not among its declared inputs: the programs and
-// libraries that it is made of name it. A library that a program opens by a name of its own
-// (dlopen) is in nobody's list.
+// A test finds the toolkit's libraries by the folders that kbuild prepends to its LD_LIBRARY_PATH.
+// The libraries that it loads from them are not declared inputs: its programs and libraries name
+// them. Libraries that a program opens by name at run time (dlopen) are not found.
 
-// Loaded are the shared libraries that a test is made of and that are in the folders that kbuild
-// leads it to, in the order in which they are needed. It has none before its program is there.
+// Loaded returns the shared libraries that a test loads from the folders that kbuild adds, in the
+// order in which they are needed. It returns none before the test's program is built.
 func (d *Discovery) Loaded(a *graph.Action) []string {
 	found, _ := d.loaded(a)
 	return found
 }
 
-// loaded is Loaded, and the paths at which another library would be loaded in place of one of them
-// or of the system.
+// loaded returns the files of Loaded, and the absent paths that the loader would prefer to one of
+// them or to a system library.
 func (d *Discovery) loaded(a *graph.Action) (found, missed []string) {
 	dirs := a.Test().LibDirs
 	if len(dirs) == 0 {
@@ -34,7 +33,7 @@ func (d *Discovery) loaded(a *graph.Action) (found, missed []string) {
 	for todo := slices.Clone(a.Inputs); len(todo) > 0; todo = todo[1:] {
 		for _, name := range needs(d.Abs(todo[0])) {
 			if seen[name] || path.Base(name) != name {
-				continue // one with a folder is not searched for
+				continue // a name with a folder is not searched for
 			}
 			seen[name] = true
 			here, not := d.inFolders(dirs, name)
@@ -44,9 +43,9 @@ func (d *Discovery) loaded(a *graph.Action) (found, missed []string) {
 	return found, missed
 }
 
-// inFolders are the files that the loader may take for a library in some folders, up to the first
-// of them that has it: that in the folder, and builds for some processors (ld.so(8)), all of them,
-// whatever processor this is.
+// inFolders returns the files that the loader may load for a library, from the first folder that
+// has it. They are the file in that folder, and builds for some processors (ld.so(8)). All of those
+// are returned, whatever the processor of this machine.
 func (d *Discovery) inFolders(dirs []string, name string) (found, missed []string) {
 	for _, dir := range dirs {
 		special := filepath.Join(dir, "glibc-hwcaps")
@@ -70,7 +69,7 @@ func (d *Discovery) inFolders(dirs []string, name string) (found, missed []strin
 	return found, missed
 }
 
-// needs are the shared libraries that an ELF file names; none for what is no such file.
+// needs returns the shared libraries that an ELF file names, or none for another file.
 func needs(file string) []string {
 	f, err := regular.Open(file, os.O_RDONLY, 0)
 	if err != nil {
@@ -81,6 +80,6 @@ func needs(file string) []string {
 	if err != nil {
 		return nil
 	}
-	names, _ := e.ImportedLibraries() // none where there is no dynamic section
+	names, _ := e.ImportedLibraries() // none without a dynamic section
 	return names
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// A shared library that a link names may need others. GNU ld looks for those in the folders of
-// -rpath-link, of the library itself, and at last in those of the dynamic loader, which it reads
-// from ld.so.conf and what that includes. It takes no code of them, but a program exports what they
-// refer to. A record of such a link has the text of these lists as a condition.
+// A shared library that a link names may need others. GNU ld searches for those in the folders of
+// -rpath-link, of the library itself, and last in those of the dynamic loader. It reads the latter
+// from ld.so.conf and its includes. It links no code of those libraries, but a program exports the
+// symbols that they refer to. A record of such a link has the text of these lists as a condition.
 
-// loaderLists are where GNU ld looks for the list: in the prefix that Debian and others build it
-// with first.
+// loaderLists are the paths where GNU ld looks for the list. The first is in the prefix that Debian
+// and others build it with.
 var loaderLists = []string{"/usr/etc/ld.so.conf", "/etc/ld.so.conf"}
 
-// loader finds them, once in a run.
+// loader reads the lists once in a run.
 type loader struct {
 	digestOf func(file string) (cache.Digest, error)
 	once     sync.Once
@@ -30,13 +30,13 @@ type loader struct {
 	paths    []string
 }
 
-// conf is the condition as it is today, and the paths that it depends on.
+// conf returns the current digest of the condition, and the paths that it depends on.
 func (l *loader) conf() (cache.Digest, []string) {
 	l.once.Do(func() {
 		h := sha256.New()
 		for _, list := range loaderLists {
 			l.read(list, func(file string, text []byte) {
-				l.digestOf(file) // it is seen: a look before the next build knows it by its stat
+				l.digestOf(file) // registers the file, so that the next build checks it by stat
 				fmt.Fprintf(h, "%s %d\n%s", file, len(text), text)
 			})
 		}
@@ -45,7 +45,7 @@ func (l *loader) conf() (cache.Digest, []string) {
 	return l.digest, l.paths
 }
 
-// pathsOf are the paths that the condition depends on in a record that has it.
+// pathsOf returns the paths that the condition of a record depends on, if the record has it.
 func (l *loader) pathsOf(rec *cache.Record) []string {
 	if !Discovers(rec, loaderMark) {
 		return nil
@@ -54,7 +54,7 @@ func (l *loader) pathsOf(rec *cache.Record) []string {
 	return paths
 }
 
-// read gives a list and those that it includes, each once.
+// read calls take for a list and for those that it includes, once for each.
 func (l *loader) read(file string, take func(file string, text []byte)) {
 	if slices.Contains(l.paths, file) {
 		return

@@ -13,21 +13,22 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A header with #pragma once is read once, and the compilers have to say which files are one. clang
-// takes those of one inode for it. gcc takes those of one size, one content and one time stamp in
-// seconds, and does not name the second one in its dependency file. So what a compile reads depends
-// on more than content: two equal headers that one checkout wrote within a second are two after
-// touch. A record of such a compile has, for each set of equal headers, which of them are one as a
-// condition.
+// A header with #pragma once is read once, so the compilers must decide which files are the same.
+// clang compares inodes. gcc compares size, content and the time stamp in seconds, and does not
+// name the second file in its dependency file. So what a compile reads depends on more than
+// content: two equal headers that one checkout wrote within a second are two after touch. A record
+// of such a compile has a condition for each set of equal headers, which says which of them are the
+// same.
 //
-// Sets within the system or the toolkit are left out: Thrust has dozens of them, and another
-// machine installed them in other seconds. So is a second header whose name a macro makes.
+// Sets within the system or the toolkit are omitted: Thrust has dozens of them, and their time
+// stamps differ on every machine. A second header that is included through a macro is omitted as
+// well.
 
-// oneMark begins the condition; the files follow, with newlines between.
+// oneMark is the prefix of the condition; the files follow, separated by newlines.
 const oneMark = "<one of> "
 
-// onceHeaders gives the conditions of headers that are equal, and such headers as were left out for
-// being equal, which no dependency file names.
+// onceHeaders returns the conditions for equal headers. It also returns the headers that the
+// compiler skipped as equal, which no dependency file names.
 func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
 	system := systemDirs(found)
 	isSystem := func(f string) bool {
@@ -63,7 +64,7 @@ func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string)
 	return there
 }
 
-// leftOut are the files that own ones include by name and that are equal to one of a set, but were
+// leftOut returns the files that own files include by name and that equal one of a set, but were
 // not read.
 func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDigest, own, quoted, angled []string) (out []cache.FileDigest) {
 	sizes, known := map[int64]bool{}, map[string]bool{}
@@ -108,15 +109,15 @@ func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDige
 			p := s.join(dir, name)
 			look(p)
 			if !next && slices.Contains(read, s.Name(p)) {
-				break // nobody who searches these folders comes to a later one
+				break // an include from these folders never reaches a later one
 			}
 		}
 	}
 	return out
 }
 
-// systemDirs are the folders of what is installed, with a slash at the end: those of the system,
-// and that of the toolkit's headers.
+// systemDirs returns the prefixes, with a slash at the end, of the system's folders and of the
+// folder of the toolkit's headers.
 func systemDirs(found []cache.FileDigest) []string {
 	dirs := []string{"/usr/"}
 	for _, f := range found {
@@ -127,11 +128,11 @@ func systemDirs(found []cache.FileDigest) []string {
 	return dirs
 }
 
-// whichAreOne is a digest over which files have an inode in common, and which a time stamp.
+// whichAreOne returns a digest of which files share an inode, and which share a time stamp.
 func (t Tree) whichAreOne(files []string) (d cache.Digest, err error) {
 	h := sha256.New()
 	var infos []os.FileInfo
-	seconds := map[int64]int{} // numbered as they come
+	seconds := map[int64]int{} // numbered in order of appearance
 	for _, f := range files {
 		info, err := os.Stat(t.Abs(f))
 		if err != nil {
@@ -149,13 +150,13 @@ func (t Tree) whichAreOne(files []string) (d cache.Digest, err error) {
 	return d, nil
 }
 
-// sameFiles are the files of a condition; ok is false if it is another.
+// sameFiles returns the files of an oneMark condition; ok is false for another condition.
 func sameFiles(name string) (files []string, ok bool) {
 	list, ok := strings.CutPrefix(name, oneMark)
 	return strings.Split(list, "\n"), ok
 }
 
-// EqualHeaders are the files of a record that matter by their time stamps as well.
+// EqualHeaders returns the files of a record whose time stamps matter as well.
 func EqualHeaders(rec *cache.Record) (files []string) {
 	for _, f := range rec.Discovered {
 		if list, ok := sameFiles(f.Path); ok {
@@ -165,8 +166,8 @@ func EqualHeaders(rec *cache.Record) (files []string) {
 	return files
 }
 
-// isOnce reports a text that may ask to be read once, in one way or another. One that does not
-// costs nothing to speak of.
+// isOnce reports whether a text may have #pragma once in some form. It is fast for texts without a
+// pragma.
 func isOnce(text []byte) bool {
 	if !bytes.Contains(text, []byte("ragma")) {
 		return false

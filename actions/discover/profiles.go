@@ -10,12 +10,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// A compile that is guided by a profile reads it and tells nobody: no dependency file names it. gcc
-// looks for a .gcda by the name of the object, beside it or, under the name of the whole path with
-// # for /, in the folder of -fprofile-use= or -fprofile-dir=. (gcc 11 and 12; clang 15 takes a
-// file, or default.profdata.) A file that an option names is found as every other.
+// A compile that is guided by a profile reads it, and no dependency file names it. gcc derives the
+// name of the .gcda from the name of the object. It looks beside the object, or in the folder of
+// -fprofile-use= or -fprofile-dir= under the whole path with # for /. (gcc 11 and 12; clang 15
+// reads the named file, or default.profdata.) A file that an option names is found like any other.
 
-// profiles are the files in which a compile looks for a profile, whether they are there or not.
+// profiles returns the paths where a compile looks for a profile, whether they exist or not.
 func (g *arguments) profiles(a *graph.Action) []string {
 	if a.Kind != graph.Compile && a.Kind != graph.HostCompile && a.Kind != graph.HostPart && a.Kind != graph.DeviceCode {
 		return nil
@@ -56,7 +56,7 @@ func (g *arguments) profiles(a *graph.Action) []string {
 	return files
 }
 
-// nvccFlags are the options that the environment adds to each command of nvcc.
+// nvccFlags returns the options that the environment adds to each nvcc command.
 func (g *arguments) nvccFlags() (options []string) {
 	for _, e := range g.keyEnv {
 		if name, value, _ := strings.Cut(e, "="); name == "NVCC_PREPEND_FLAGS" || name == "NVCC_APPEND_FLAGS" {
@@ -66,10 +66,11 @@ func (g *arguments) nvccFlags() (options []string) {
 	return options
 }
 
-// mangled is a path as gcc spells it in the name of one file.
+// mangled returns a path as gcc spells it in a single file name.
 func (g *arguments) mangled(file string) string {
 	if !path.IsAbs(file) {
-		root, err := filepath.EvalSymlinks(g.tree.Root) // gcc asks the kernel where it runs
+		// gcc gets its working directory from the kernel.
+		root, err := filepath.EvalSymlinks(g.tree.Root)
 		if err != nil {
 			root = g.tree.Root
 		}

@@ -14,11 +14,11 @@ import (
 )
 
 // A driver finds the programs that it runs, the start files and the folders of libraries by -B,
-// COMPILER_PATH, LIBRARY_PATH and its installation. It hands folders to the linker only if they
+// COMPILER_PATH, LIBRARY_PATH and its installation. It passes folders to the linker only if they
 // exist.
 
-// driverFolders gives the paths that must stay absent for the driver to find what it found: folders
-// that it would hand to the linker, start files, and with -B programs.
+// driverFolders returns the paths that must stay absent for the driver to find the same files. They
+// are folders that it would pass to the linker, start files, and with -B programs.
 func (d *drivers) driverFolders(ctx context.Context, a *graph.Action, rec *cache.Record) (missing []string) {
 	f, ok := d.folders(ctx, a, a.Argv)
 	if !ok {
@@ -38,7 +38,7 @@ func (d *drivers) driverFolders(ctx context.Context, a *graph.Action, rec *cache
 	return missing
 }
 
-// compilePrograms notes the programs of a compile that was told where to look for them.
+// compilePrograms records the programs of a compile whose options select where to look for them.
 func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cache.Record) {
 	argvs, err := [][]string{a.Argv}, error(nil)
 	if isNVCC(a) {
@@ -57,7 +57,7 @@ func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cac
 			break
 		}
 		rec.Absent = append(rec.Absent, d.tree.programs(f, rec, "cc1plus", "cc1", "as", f.Machine+"-as")...)
-		for _, dir := range f.Programs { // those that are there are among the folders for headers
+		for _, dir := range f.Programs { // existing ones are already among the header folders
 			if d.tree.Listing.Exists(dir) {
 				rec.Absent = append(rec.Absent, d.tree.missing([]string{path.Join(dir, "include"), path.Join(dir, "include-fixed")})...)
 			}
@@ -68,8 +68,9 @@ func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cac
 	}
 }
 
-// linkerCommand is the command of the linker that a driver runs for a: it adds libraries, and
-// folders to look for them. Of a driver that does not say it is the driver's own.
+// linkerCommand returns the command of the linker that a's driver runs: it has the libraries and
+// library folders that the driver adds. If the driver does not print it, the driver's own command
+// is returned.
 func (d *drivers) linkerCommand(ctx context.Context, a *graph.Action) []string {
 	if !d.known(a) {
 		return a.Argv

@@ -11,23 +11,23 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// A file that comes to a folder which the compiler searches before the one where it found a header
-// is read in its place. A source has hundreds of headers of the system, and the compiler half a
-// dozen folders, so a record does not name all those paths. It has the list of the folders, which
-// all records of a target share, and the headers that it discovered; what must be absent follows
-// from these. To find that nothing has come takes, for each header and folder, a look at the names
-// in the folder, and most often the first part of the header's name is not among them. A null build
-// does not even do that: the snapshot has all paths of all records, each once, and folders that did
-// not change got no new names.
+// A new file shadows a header if it is in a folder that the compiler searches earlier: it is read
+// instead. A source has hundreds of system headers, and the compiler half a dozen folders, so a
+// record does not name all those paths. It has the list of the folders, which all records of a
+// target share, and the discovered headers. The paths that must be absent follow from these.
 //
-// gcc takes NAME.gch in place of NAME, in each folder; so does clang for a header that is forced
-// in. A folder is no header: gcc and clang pass it over, until it is a file.
+// To check that nothing has appeared, kbuild looks each header up among the names in each earlier
+// folder. Most often the first component of the header's name is not among them. A null build does
+// not even do that. The snapshot has all paths of all records, each once, and folders that did not
+// change have no new names.
+//
+// gcc reads NAME.gch instead of NAME, in each folder; so does clang for a forced-in header. gcc and
+// clang skip a folder with a header's name, until it is replaced by a file.
 
-// pch is the ending of a precompiled header.
+// pch is the suffix of a precompiled header.
 const pch = ".gch"
 
-// shadowCandidates are the places where another file would be read in place of those that a record
-// discovered.
+// shadowCandidates finds the paths where another file would be read instead of a discovered one.
 type shadowCandidates struct {
 	tree  Tree
 	dirs  []string
@@ -35,7 +35,7 @@ type shadowCandidates struct {
 	pch   map[string]bool // folders that have precompiled headers
 }
 
-// candidates are those in a list of folders, as a record has it.
+// candidates returns the shadowCandidates for a list of folders as a record stores it.
 func (t Tree) candidates(list string) *shadowCandidates {
 	h := &shadowCandidates{tree: t, dirs: strings.Split(list, "\n"), pch: map[string]bool{}}
 	for _, d := range h.dirs {
@@ -44,8 +44,8 @@ func (t Tree) candidates(list string) *shadowCandidates {
 	return h
 }
 
-// of gives, for a header that was found, the paths that are there and those that are not. Of a path
-// whose first folder is not there, that is the folder. missing may be nil.
+// of reports, for a header that was found, the candidate paths that exist and those that do not. If
+// the first folder of a path does not exist, the folder is reported. missing may be nil.
 func (h *shadowCandidates) of(file string, there, missing func(p string)) {
 	h.at(file+pch, h.hasPCH(path.Dir(file)), there, missing)
 	for i, d := range h.dirs {
@@ -71,7 +71,7 @@ func (h *shadowCandidates) of(file string, there, missing func(p string)) {
 	}
 }
 
-// at looks at one path, which cannot be there unless maybe.
+// at reports one path. Without maybe the path is known to be absent.
 func (h *shadowCandidates) at(p string, maybe bool, there, missing func(p string)) {
 	switch {
 	case maybe && h.tree.Listing.Exists(p):
@@ -90,7 +90,7 @@ func (h *shadowCandidates) hasPCH(dir string) bool {
 	return has
 }
 
-// below is the name by which dir has a file.
+// below returns the name of a file relative to dir; ok is false if dir does not contain it.
 func below(file, dir string) (rel string, ok bool) {
 	if dir == "." {
 		return file, !path.IsAbs(file)
@@ -101,8 +101,8 @@ func below(file, dir string) (rel string, ok bool) {
 	return "", false
 }
 
-// shadowed is a file that has come and would be read in place of one that rec discovered, "" if
-// there is none.
+// shadowed returns a file that has appeared and would be read instead of one that rec discovered,
+// or "".
 func (t Tree) shadowed(rec *cache.Record) (file string) {
 	for _, list := range rec.Search {
 		h := t.candidates(list)
@@ -120,9 +120,9 @@ func (t Tree) shadowed(rec *cache.Record) (file string) {
 	return file
 }
 
-// shadows fills in what a record says of the files ahead of those that it discovered. What may not
-// come before a header that the action declares it names: declared headers are few. stable is false
-// if one of them may have come while the command ran.
+// shadows records the files that precede those that a record discovered. For headers that the
+// action declares it records each path that must stay absent, since declared headers are few.
+// stable is false if one of the paths may have appeared while the command ran.
 func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
 	stable = true
 	declared := d.declaredHeaders(ran.Action)
@@ -154,14 +154,14 @@ func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
 	return stable
 }
 
-// came reports that a file may have come since a command started.
+// came reports whether a file may have appeared since a command started.
 func (d *Discovery) came(file string, ran Ran) bool {
 	is, err := d.Digest(file)
 	return err == nil && !d.Made(file) && ran.Changed(file, is)
 }
 
-// compiledHeader is the condition that a precompiled header stays as it is: it is used, or not, for
-// what is in it.
+// compiledHeader returns the condition that a precompiled header is unchanged: its content decides
+// whether the compiler uses it.
 func (t Tree) compiledHeader(file string) cache.FileDigest {
 	d, err := t.Digest(file)
 	if err != nil {
@@ -170,8 +170,8 @@ func (t Tree) compiledHeader(file string) cache.FileDigest {
 	return cache.FileDigest{Path: file, Digest: d}
 }
 
-// declaredHeaders are the inputs of a compile besides its source that it may include. They are not
-// discovered by it once more.
+// declaredHeaders returns the inputs of a compile besides its source that it may include. They are
+// not discovered again.
 func (d *Discovery) declaredHeaders(a *graph.Action) (files []string) {
 	if len(a.Inputs) == 0 {
 		return nil
@@ -179,12 +179,12 @@ func (d *Discovery) declaredHeaders(a *graph.Action) (files []string) {
 	return slices.DeleteFunc(slices.Clone(a.Inputs[1:]), d.Intermediate)
 }
 
-// precompiled notes the precompiled headers that gcc and clang would take besides those that stand
-// ahead of a header: in the folder of the source, in place of one that it may have in quotes; in
-// place of one that is forced in; and beside the source. (Of its own source gcc takes none for
-// x86-64, since it compares settings before they are complete. That is luck, not a rule.) It gives
-// those that are there. gcc takes one for the first include of a source alone, so that what headers
-// include does not count.
+// precompiled records the precompiled headers that gcc and clang would use, besides those that
+// precede a header, and returns those that exist. They are in the source's folder instead of a
+// header that it may include in quotes, instead of a forced-in header, and beside the source. (For
+// its own source gcc uses none on x86-64, since it compares settings before they are complete. That
+// is luck, not a rule.) gcc uses one only for the first include of a source, so that includes of
+// headers do not count.
 func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
 	a := s.ran.Action
 	if len(a.Inputs) == 0 {
@@ -223,10 +223,11 @@ func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
 	return there
 }
 
-// forcedIn are the names by which options, or compilers themselves for CUDA and HIP, have headers
-// included. They are looked for in the folder that the compiler runs in, before all others.
+// forcedIn returns the names of headers that options force in, or that compilers themselves include
+// first for CUDA and HIP. The compiler looks for them in its working directory before all other
+// folders.
 func forcedIn(a *graph.Action, headers []string) (names []string) {
-	follows := false // the option that has a header included
+	follows := false // the previous option takes a header
 	for _, arg := range a.Argv {
 		if arg == "-Xcompiler" || arg == "-Xclang" || arg == "-Xpreprocessor" {
 			continue
@@ -249,9 +250,9 @@ func forcedIn(a *graph.Action, headers []string) (names []string) {
 	return compact(names)
 }
 
-// hostHeaders notes the headers of the toolkit that the host code of cudafe++ includes, where nvcc
+// hostHeaders records the headers of the toolkit that cudafe++'s host code includes, where nvcc
 // runs as one command: its dependency file does not name them. They are the same for every source,
-// and searched like others.
+// and are searched for like others.
 func (t Tree) hostHeaders(rec *cache.Record) {
 	for _, list := range rec.Search {
 		for _, name := range nvcc.HostHeaders {
@@ -262,9 +263,9 @@ func (t Tree) hostHeaders(rec *cache.Record) {
 	}
 }
 
-// watchShadows adds the paths that must be absent, or are there and were passed over, to set. done
-// are the headers that were looked at for a list: the records of a target have most of them in
-// common.
+// watchShadows adds to set the paths that must stay absent, and the folders that compilers skipped.
+// done holds the headers that were handled for a list, since the records of a target share most of
+// them.
 func (t Tree) watchShadows(rec *cache.Record, set map[string]bool, done map[string]map[string]bool) {
 	for _, list := range rec.Search {
 		seen := done[list]

@@ -15,41 +15,41 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
-// What a source or header asks for is in no dependency file. It is found here by looking at the
-// text as the preprocessor does where that decides: lines are spliced, comments are blank.
-// Elsewhere too much is taken rather than too little: what stands in a comment or in a branch that
-// is not compiled counts, and costs a compile on the day when a file of that name comes or goes.
+// No dependency file lists what a source or header queries. It is found by scanning the text. Where
+// it matters, the scan works like the preprocessor: lines are spliced, comments are blank.
+// Otherwise it finds too much rather than too little. It counts names in comments and in branches
+// that are not compiled. Each costs one compile when a file of that name appears or is removed.
 
-// sourceScan is what a source or header asks for besides the files that it includes.
+// sourceScan is what a source or header queries besides the files that it includes.
 type sourceScan struct {
-	clocks          clocks   // macros that tell a time
-	hasIncludeNames []string // files exist, by __has_include with their names
-	hasIncludeMacro bool     // some __has_include has something else in place of a name
-	quoted          []string // files that it includes in quotes: the folder of the file is searched first
-	angled          []string // files that it includes in angle brackets
-	imports         bool     // it has #import, or a word that looks like it
-	once            bool     // it may ask to be read once
-	computed        bool     // it includes what a macro names
+	clocks          clocks   // macros that expand to a time
+	hasIncludeNames []string // names in __has_include
+	hasIncludeMacro bool     // some __has_include has no literal name
+	quoted          []string // quoted includes; the file's own folder is searched first
+	angled          []string // includes in angle brackets
+	imports         bool     // it has #import, or text that looks like it
+	once            bool     // it may have #pragma once
+	computed        bool     // it includes a name from a macro
 	next            bool     // it has #include_next, or the word
-	embeds          bool     // it has #embed, or a word that looks like it
-	incbin          incbin   // the assembler takes in
-	warns           bool     // it may turn a warning on that looks into comments
+	embeds          bool     // it has #embed, or text that looks like it
+	incbin          incbin   // files that the assembler reads
+	warns           bool     // it may enable a warning that depends on comments
 }
 
-// nothing is the scan of most files: there may be 100,000 of them.
+// nothing is the shared scan of most files: there may be 100,000 of them.
 var nothing sourceScan
 
-// sources reads sources and headers. A header is read by very many sources, and its scan is
-// remembered.
+// sources reads sources and headers. Scans are cached, since very many sources read the same
+// header.
 type sources struct {
 	tree    Tree
 	scans   memo[cache.Digest, *sourceScan]
-	named   memo[[2]string, bool]            // whether a file of the system has a name in it
-	forms   memo[cache.Digest, cache.Digest] // normal forms, zero of a header that has none
+	named   memo[[2]string, bool]            // whether a system file contains a name
+	forms   memo[cache.Digest, cache.Digest] // normal forms; zero for a header without one
 	buffers sync.Pool                        // of *[]byte
 }
 
-// scan reads a file, once. One that cannot be read asks for nothing: its compile fails.
+// scan scans a file, once. The scan of an unreadable file is empty: its compile fails.
 func (s *sources) scan(file string) *sourceScan {
 	d, err := s.tree.Digest(file)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *sources) scan(file string) *sourceScan {
 	})
 }
 
-// mentions reports a name in a file; a file that cannot be read may hold any. The toolkit's headers
-// are asked for again and again, so their answers are remembered.
+// mentions reports whether a file contains a name; an unreadable file may contain any. The
+// toolkit's headers are queried often, so their answers are cached.
 func (s *sources) mentions(file, name string) bool {
 	return s.named.of([2]string{file, name}, func() (found, ofSystem bool) {
 		text, err := s.read(file)
@@ -75,7 +75,7 @@ func (s *sources) mentions(file, name string) bool {
 	})
 }
 
-// read reads a file into a buffer, which is to be put back.
+// read reads a file into a buffer from the pool. The caller returns it to the pool.
 func (s *sources) read(file string) ([]byte, error) {
 	b, ok := s.buffers.Get().(*[]byte)
 	if !ok {
@@ -84,7 +84,7 @@ func (s *sources) read(file string) ([]byte, error) {
 	return regular.Append((*b)[:0], s.tree.Abs(file))
 }
 
-// scanText keeps nothing of text.
+// scanText scans a text. The result does not refer to text.
 func scanText(text []byte) *sourceScan {
 	now := sourceScan{clocks: clocksIn(text), incbin: incbinsIn(text)}
 	text = splice(text)
@@ -120,7 +120,7 @@ func scanText(text []byte) *sourceScan {
 	return &now
 }
 
-// named notes the file that the directive names which ends at an index.
+// named records the file of a directive whose name ends at an index.
 func (now *sourceScan) named(text []byte, at int) {
 	rest := blank(text[at:])
 	switch name, _ := literal(rest); {
@@ -133,14 +133,14 @@ func (now *sourceScan) named(text []byte, at int) {
 	now.computed = now.computed || len(rest) > 0 && bytes.IndexByte([]byte("\"<\n"), rest[0]) < 0 && isDirective(text[:at])
 }
 
-// isDirective reports that the word in which a text ends may be the name of a directive.
+// isDirective reports whether the last word of a text may be the name of a directive.
 func isDirective(text []byte) bool {
 	text = bytes.TrimRight(bytes.TrimRightFunc(text, func(c rune) bool { return c < utf8.RuneSelf && isWord(byte(c)) }), " \t\v\f\r")
 	return slices.ContainsFunc([]string{"#", "%:", "??=", "*/"}, func(end string) bool { return bytes.HasSuffix(text, []byte(end)) })
 }
 
-// ignoresComments reports that what follows the word "diagnostic" turns on no warning that may look
-// into comments: push, pop, ignored, or the name of one that does not.
+// ignoresComments reports whether the text after the word "diagnostic" enables no warning that may
+// depend on comments. It may be push, pop, ignored, or the name of another warning.
 func ignoresComments(rest []byte) bool {
 	m := diagnosticRE().FindSubmatch(rest)
 	return m != nil && (len(m[1]) == 0 || host.IgnoresComments([]string{string(m[1])}))
@@ -153,18 +153,18 @@ var (
 	isLiteral = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\(\s*L?"`) })
 )
 
-// isDefined reports that a text ends in a #define.
+// isDefined reports whether the last line of a text contains a #define.
 func isDefined(text []byte) bool {
 	line := text[bytes.LastIndexByte(text, '\n')+1:]
 	return bytes.Contains(line, []byte("define ")) || bytes.Contains(line, []byte("define\t"))
 }
 
-// hasInclude begins the names of the operators that ask whether a file exists: __has_include,
+// hasInclude is the common prefix of the operators that query whether a file exists: __has_include,
 // __has_include_next and gcc's own __has_include__.
 const hasInclude = "__has_include"
 
-// splice removes backslashes at the ends of lines with the newlines. gcc allows blanks between
-// them.
+// splice removes backslashes at the ends of lines together with the newlines. gcc allows blanks
+// between them.
 func splice(text []byte) []byte {
 	if !bytes.Contains(text, []byte("\\\n")) && !bytes.Contains(text, []byte("\\ ")) && !bytes.Contains(text, []byte("\\\t")) && !bytes.Contains(text, []byte("\\\r")) {
 		return text
@@ -181,7 +181,7 @@ func splice(text []byte) []byte {
 	return out
 }
 
-// wordsIn gives where words end that begin with start.
+// wordsIn yields the end indices of words that begin with start.
 func wordsIn(text []byte, start string) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		for at := 0; ; {
@@ -203,7 +203,7 @@ func isWord(c byte) bool {
 	return c == '_' || c == '$' || c >= 128 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// blank leaves out blanks and comments at the start of text.
+// blank skips blanks and comments at the start of text.
 func blank(text []byte) []byte {
 	for {
 		text = bytes.TrimLeft(text, " \t\v\f\r")
@@ -222,8 +222,8 @@ func blank(text []byte) []byte {
 	}
 }
 
-// literal is the name that "x" or <x> at the start of text stands for, and how long that is; "" if
-// it is none.
+// literal returns the name in "x" or <x> at the start of text, and the length of both with
+// delimiters. It returns "" if text does not start with one.
 func literal(text []byte) (name string, size int) {
 	if len(text) == 0 || text[0] != '"' && text[0] != '<' {
 		return "", 0
@@ -240,13 +240,13 @@ func literal(text []byte) (name string, size int) {
 	return string(line[:i]), i + 2
 }
 
-// operand is what __has_include asks for: a name, or else what stands in parentheses.
+// operand returns the operand of __has_include: a name, or else the text in parentheses.
 func operand(text []byte) (name, rest string) {
 	text = blank(text)
 	if len(text) > 0 && text[0] == '(' {
 		text = blank(text[1:])
 	} else if name, _ := literal(text); name == "" {
-		return "", "" // it is not asked: #ifdef __has_include
+		return "", "" // a test for the operator itself: #ifdef __has_include
 	}
 	if name, _ = literal(text); name != "" {
 		return name, ""
@@ -266,8 +266,8 @@ func operand(text []byte) (name, rest string) {
 	return "", strings.TrimSpace(body)
 }
 
-// directiveBody is the rest of a directive, to the end of the line in which it is outside of
-// comments, with blanks for comments.
+// directiveBody returns the rest of a directive with blanks for comments. It ends at the first line
+// end outside of comments.
 func directiveBody(text []byte) string {
 	var out []byte
 	quote := byte(0)
@@ -298,7 +298,7 @@ func directiveBody(text []byte) string {
 	return string(out)
 }
 
-// directive is a #define, or with no name an #if or #elif.
+// directive is a #define, or an #if or #elif, which have no name.
 type directive struct {
 	name   string
 	call   bool // it has parameters
@@ -306,7 +306,7 @@ type directive struct {
 	body   string
 }
 
-// directivesOf reads the directives of a file. A '#' counts wherever it stands.
+// directivesOf parses the directives of a file. It accepts a '#' anywhere in a line.
 func directivesOf(file string) (out []directive) {
 	text, _ := regular.Append(nil, file)
 	text = splice(text)
@@ -329,7 +329,7 @@ func directivesOf(file string) (out []directive) {
 	return out
 }
 
-// definition takes "NAME(PARAMS) BODY" or "NAME BODY" apart.
+// definition parses "NAME(PARAMS) BODY" or "NAME BODY".
 func definition(text string) (d directive) {
 	text = strings.TrimSpace(text)
 	n := 0
@@ -348,7 +348,8 @@ func definition(text string) (d directive) {
 	return d
 }
 
-// words splits a directive into names of macros and of files, in quotes and in angle brackets.
+// words returns the macro names and the file names, in quotes and in angle brackets, of a
+// directive.
 func words(body string) (macros, quoted, angled []string) {
 	text := []byte(body)
 	for i := 0; i < len(text); {
@@ -356,7 +357,7 @@ func words(body string) (macros, quoted, angled []string) {
 		case c == '"' || c == '<':
 			name, size := literal(text[i:])
 			switch {
-			case name == "" || strings.ContainsAny(name, " \t()&|\"<>!=?:;,#"): // it stands between two comparisons
+			case name == "" || strings.ContainsAny(name, " \t()&|\"<>!=?:;,#"): // two comparisons
 				size = 1
 			case c == '"':
 				quoted = append(quoted, name)
@@ -380,20 +381,20 @@ func words(body string) (macros, quoted, angled []string) {
 	return macros, quoted, angled
 }
 
-// macroNames finds the files that __has_include asks for through macros: a macro that stands for a
-// name, or one of whose parameters is handed on to __has_include.
+// macroNames finds the files that __has_include queries through macros: macros that expand to a
+// name, and macros that pass a parameter to __has_include.
 type macroNames struct {
 	lines   []directive
 	defs    map[string][]directive
-	flags   []string        // of the command, and its environment
-	askers  map[string]bool // macros that ask for what they are given
+	flags   []string        // of the command and its environment
+	askers  map[string]bool // macros that pass their argument to __has_include
 	seen    map[string]bool
 	names   []string
-	unknown string // a macro that makes a name in a way that is not followed
+	unknown string // a macro whose expansion is not followed
 }
 
-// namesThroughMacros gives the names that files, by absolute paths, hand to __has_include; unknown
-// is a macro for which that is not known.
+// namesThroughMacros returns the names that files pass to __has_include. files are absolute paths;
+// unknown is a macro whose expansion is not known.
 func namesThroughMacros(files []string, flags []string) (names []string, unknown string) {
 	m := macroNames{defs: map[string][]directive{}, flags: flags, askers: map[string]bool{}, seen: map[string]bool{}}
 	for _, f := range files {
@@ -408,7 +409,7 @@ func namesThroughMacros(files []string, flags []string) (names []string, unknown
 	return m.names, m.unknown
 }
 
-// asker looks at all that is handed to a macro, or to __has_include.
+// asker collects all operands of a macro, or of __has_include.
 func (m *macroNames) asker(name string) {
 	if m.askers[name] {
 		return
@@ -433,7 +434,7 @@ func (m *macroNames) asker(name string) {
 	}
 }
 
-// operand looks at what is asked for in a directive.
+// operand collects the names in an operand within a directive.
 func (m *macroNames) operand(text string, in directive) {
 	macros, quoted, angled := words(text)
 	m.literals(quoted, angled)
@@ -446,7 +447,7 @@ func (m *macroNames) operand(text string, in directive) {
 	}
 }
 
-// resolve looks at what a macro stands for.
+// resolve collects the names in the definitions of a macro.
 func (m *macroNames) resolve(name string) {
 	if m.seen[name] {
 		return
@@ -478,7 +479,7 @@ func (m *macroNames) resolve(name string) {
 	}
 }
 
-// literals takes names over. In <...> that a macro stands for, words may be macros in turn.
+// literals records names. Words in a macro's <...> may be macros in turn.
 func (m *macroNames) literals(quoted, angled []string) {
 	for _, f := range angled {
 		macros, _, _ := words(f)

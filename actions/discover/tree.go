@@ -10,20 +10,20 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Tree is the project and the system around it, as their files are today. Paths are relative to the
+// Tree is the project and the system around it in their current state. Paths are relative to the
 // root or absolute.
 type Tree struct {
 	Root    string
 	Listing *cache.Listing                          // which paths exist
-	Digest  func(file string) (cache.Digest, error) // what is in a file
+	Digest  func(file string) (cache.Digest, error) // digest of a file's content
 }
 
-// Abs is a path for system calls.
+// Abs returns a path for system calls.
 func (t Tree) Abs(p string) string { return cache.Absolute(t.Root, p) }
 
-// Name spells a path as actions do: relative to the root if inside, with slashes, clean but for a
-// ".." that climbs out of a link (cache.Listing.Clean). The compilers' own headers are spelled with
-// ".." all the time.
+// Name returns a path in the spelling of actions: relative to the root if inside, and with slashes.
+// It is clean except for a ".." after a symbolic link (cache.Listing.Clean). The compilers often
+// spell their own headers with "..".
 func (t Tree) Name(p string) string {
 	clean := t.Listing.Clean(p)
 	if rel, ok := strings.CutPrefix(clean, t.Root+"/"); ok {
@@ -32,13 +32,13 @@ func (t Tree) Name(p string) string {
 	return filepath.ToSlash(clean)
 }
 
-// isFile reports a path that a compiler would open: it passes folders over.
+// isFile reports whether a compiler would open a path: compilers skip folders.
 func (t Tree) isFile(p string) bool {
 	info, err := os.Stat(t.Abs(p))
 	return err == nil && !info.IsDir()
 }
 
-// hasFile is isFile for a path that most often is not there.
+// hasFile is isFile for a path that is usually absent.
 func (t Tree) hasFile(p string) bool { return t.Listing.Exists(p) && t.isFile(p) }
 
 func (t Tree) isFolder(p string) bool {
@@ -46,7 +46,7 @@ func (t Tree) isFolder(p string) bool {
 	return err == nil && info.IsDir()
 }
 
-// first is the file of a name in the first of some folders that has it.
+// first returns the file of a name in the first folder that has it.
 func (t Tree) first(dirs []string, name string) (f cache.FileDigest, ok bool) {
 	for _, dir := range dirs {
 		p := t.Name(t.join(dir, name))
@@ -59,7 +59,7 @@ func (t Tree) first(dirs []string, name string) (f cache.FileDigest, ok bool) {
 	return f, false
 }
 
-// all are the files of a name in some folders.
+// all returns the files of a name in some folders.
 func (t Tree) all(dirs []string, name string) (files []cache.FileDigest) {
 	for _, dir := range dirs {
 		if f, ok := t.first([]string{dir}, name); ok {
@@ -69,7 +69,7 @@ func (t Tree) all(dirs []string, name string) (files []cache.FileDigest) {
 	return files
 }
 
-// join is a name in a folder, or an absolute path as it is.
+// join joins a folder and a name; an absolute name stays as it is.
 func (t Tree) join(dir, name string) string {
 	if path.IsAbs(name) || dir == "." {
 		return t.Listing.Clean(name)
@@ -77,8 +77,8 @@ func (t Tree) join(dir, name string) string {
 	return t.Listing.Clean(dir + "/" + name)
 }
 
-// firstAbsent are the files that are missing in the folders before the first one that has them. A
-// folder that is missing has none.
+// firstAbsent returns the paths that are absent in the folders before the first one with the file.
+// It returns none for a folder that does not exist.
 func (t Tree) firstAbsent(dirs, files []string) (missing []string) {
 	for _, f := range files {
 		for _, d := range dirs {
@@ -95,8 +95,8 @@ func (t Tree) firstAbsent(dirs, files []string) (missing []string) {
 	return missing
 }
 
-// appeared reports that something is at a path of Record.Absent: of a folder, that it is a file
-// now.
+// appeared reports whether a path of Record.Absent now exists. A path of a folder, which ends with
+// a slash, has appeared if it is now a file.
 func (t Tree) appeared(p string) bool {
 	if dir, ok := strings.CutSuffix(p, "/"); ok {
 		return t.hasFile(dir)
@@ -104,7 +104,7 @@ func (t Tree) appeared(p string) bool {
 	return t.Listing.Exists(p)
 }
 
-// compact leaves out what a list has already. gcc does so too, by inode.
+// compact removes duplicates from a list. gcc does the same, by inode.
 func compact(list []string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(list, func(s string) bool {
@@ -114,10 +114,10 @@ func compact(list []string) []string {
 	})
 }
 
-// memo remembers what was found for a key. The zero value is empty.
+// memo caches results by key. The zero value is empty.
 type memo[K comparable, V any] struct{ known cache.Shards[K, V] }
 
-// of finds what is not known. Where find says so, the answer is not remembered.
+// of returns the cached result, or calls find. The result of find is cached if ok is true.
 func (m *memo[K, V]) of(key K, find func() (v V, ok bool)) V {
 	if v, ok := m.known.Load(key); ok {
 		return v

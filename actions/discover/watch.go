@@ -11,17 +11,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Recorded is an action with its last record; nil if there is none.
+// Recorded is an action with its last record; nil if it has none.
 type Recorded struct {
 	Action *graph.Action
 	Record *cache.Record
 }
 
-// Observed are the paths that a run which found actions up to date looked at besides files whose
-// content it asked for: those that must stay absent (a header that would shadow another, a file
-// that an argument would name) and those that must stay what they are (where PATH leads, a folder
-// that an argument names, headers whose time stamps matter). None is below the folder except. ok is
-// false if an action has no record that says what it looked at.
+// Observed returns the paths that a null build observes besides files that it reads by content.
+// Some must stay absent: a header that would shadow another, a file that an argument would name.
+// Others must stay what they are: where PATH leads, a folder that an argument names, headers whose
+// time stamps matter. No path below the folder except is returned. ok is false if an action has no
+// record that lists its observations.
 func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []cache.Observation, ok bool) {
 	set, byStat, done := map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
 	ok = true
@@ -58,9 +58,9 @@ func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []
 	return observed, ok
 }
 
-// Uses are the paths that an action depends on besides the files that others of the graph write:
-// what it reads, what it names, what must stay absent. What may not come to the folders that its
-// compiler searches is not among them: see Searched and Shadows.
+// Uses returns the paths that an action depends on besides the outputs of other actions: what it
+// reads, what it names, what must stay absent. It omits the paths that must not appear in the
+// folders that its compiler searches: see Searched and Shadows.
 func (d *Discovery) Uses(of Recorded) []string {
 	a, rec := of.Action, of.Record
 	found, missed := d.loaded(a)
@@ -86,16 +86,16 @@ func (d *Discovery) Uses(of Recorded) []string {
 	return out
 }
 
-// Shadows are the paths in the folders that were searched which must be absent, or are there and
-// were passed over.
+// Shadows returns the paths in the searched folders that must stay absent, or are folders that the
+// compiler skipped.
 func (d *Discovery) Shadows(rec *cache.Record) []string {
 	set := map[string]bool{}
 	d.watchShadows(rec, set, map[string]map[string]bool{})
 	return slices.Collect(maps.Keys(set))
 }
 
-// Searched are the folders that the compilers of some actions searched, sorted. A file that comes
-// to one of them may be read in place of any header.
+// Searched returns the folders that the compilers of some actions searched, sorted. A file that
+// appears in one of them may be read instead of any header.
 func Searched(all iter.Seq[Recorded]) []string {
 	lists, dirs := map[string]bool{}, map[string]bool{}
 	for of := range all {

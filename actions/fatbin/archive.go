@@ -60,7 +60,7 @@ func readNames(body *io.SectionReader, n int64) (string, error) {
 	return string(text), err
 }
 
-// memberName resolves "/123" in the table of long names, and BSD's "#1/20", whose name stands before
+// memberName resolves "/123" in the table of long names, and BSD's "#1/20", where the name precedes
 // the content.
 func memberName(name, longNames string, body *io.SectionReader) (string, *io.SectionReader) {
 	if at, err := strconv.Atoi(strings.TrimPrefix(name, "/")); err == nil && strings.HasPrefix(name, "/") && at >= 0 && at < len(longNames) {
@@ -77,7 +77,7 @@ func memberName(name, longNames string, body *io.SectionReader) (string, *io.Sec
 func readMember(name string, body *io.SectionReader) (Member, error) {
 	var magic [4]byte
 	if n, _ := body.ReadAt(magic[:], 0); n < 4 || string(magic[:]) != "\x7fELF" {
-		return Member{Name: name}, nil // no object: an import stub, a text
+		return Member{Name: name}, nil // not an object: an import stub, a text
 	}
 	f, err := readELF(body, body.Size())
 	if err != nil {

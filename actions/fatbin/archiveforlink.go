@@ -16,12 +16,11 @@ const (
 	arHeaderSize = 60
 )
 
-// ArchiveForLink gives the static library that nvlink reads in place of archive in the device link
-// for code: ForLink's objects in place of the whole ones, in the same order. Members that ForLink
-// does not take stay as they are. Host objects are left out: one of them would keep nvlink from
-// removing what nobody refers to, and what they refer to HostSymbols tells. The index of symbols is
-// left out as well: it names host code, and nvlink reads none. Times and owners are 0, as with `ar
-// D`.
+// ArchiveForLink returns the static library that nvlink reads instead of archive in the device link
+// for code. It has ForLink's objects instead of the originals, in the same order. Members that
+// ForLink rejects are kept unchanged. Host objects are omitted: one of them would keep nvlink from
+// removing unreferenced code. HostSymbols reports what they refer to. The symbol index is omitted
+// as well: it names host code, and nvlink does not read it. Times and owners are 0, as with `ar D`.
 func ArchiveForLink(archive []byte, code gencode.Code) ([]byte, error) {
 	members, err := splitArchive(archive)
 	if err != nil {
@@ -40,7 +39,7 @@ func ArchiveForLink(archive []byte, code gencode.Code) ([]byte, error) {
 	return joinArchive(kept), nil
 }
 
-// isHostOnly reports an object, or intermediate code of clang, without anything for nvlink.
+// isHostOnly reports whether content is an object, or clang's bitcode, without anything for nvlink.
 func isHostOnly(content []byte) bool {
 	if bytes.HasPrefix(content, bitcodeMagic) {
 		return true
@@ -56,7 +55,7 @@ func isHostOnly(content []byte) bool {
 
 // joinArchive is the reverse of splitArchive.
 func joinArchive(members []archiveMember) []byte {
-	var names bytes.Buffer // of those that do not fit into their headers
+	var names bytes.Buffer // of members whose names do not fit into their headers
 	headers := make([]string, len(members))
 	for i, m := range members {
 		headers[i] = m.name + "/"
@@ -70,14 +69,14 @@ func joinArchive(members []archiveMember) []byte {
 		out = appendMember(out, "//", names.Bytes())
 	}
 	for i, m := range members {
-		blank := strings.Repeat(" ", 16-len(headers[i])) // bytes, where Sprintf would count letters
+		blank := strings.Repeat(" ", 16-len(headers[i])) // count bytes; Sprintf would count letters
 		out = appendMember(out, headers[i]+blank+"0           0     0     644     ", m.content)
 	}
 	return out
 }
 
-// appendMember writes a member. head is its header up to the size; the table of names has a name
-// alone.
+// appendMember appends a member. head is its header before the size; for the name table it is only
+// the name.
 func appendMember(out []byte, head string, content []byte) []byte {
 	out = append(append(out, head...), strings.Repeat(" ", 48-len(head))...)
 	out = fmt.Appendf(out, "%-10d`\n", len(content))
@@ -88,13 +87,13 @@ func appendMember(out []byte, head string, content []byte) []byte {
 	return out
 }
 
-// archiveMember is one file of an archive. Its content is a part of the archive's bytes.
+// archiveMember is one file of an archive. Its content is a slice of the archive.
 type archiveMember struct {
 	name    string
 	content []byte
 }
 
-// splitArchive takes a GNU or BSD archive apart. Indexes and tables of names are no members.
+// splitArchive returns the members of a GNU or BSD archive, without indexes and name tables.
 func splitArchive(archive []byte) ([]archiveMember, error) {
 	switch {
 	case bytes.HasPrefix(archive, []byte("!<thin>\n")):
@@ -135,7 +134,7 @@ func splitArchive(archive []byte) ([]archiveMember, error) {
 	return members, nil
 }
 
-// fullName resolves "/123" in the table of long names, and BSD's "#1/20", whose name stands before
+// fullName resolves "/123" in the table of long names, and BSD's "#1/20", where the name precedes
 // the content.
 func fullName(name string, content, longNames []byte) (string, []byte, error) {
 	if at, ok := strings.CutPrefix(name, "/"); ok {

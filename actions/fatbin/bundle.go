@@ -14,17 +14,18 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// A clang offload bundle is the magic, the number of entries and, for each, the offset of its code
-// from the start of the bundle, its size, the length of its id, and the id; the code follows. All
-// numbers have 8 bytes, little endian. The id names a kind, a target triple and a target ID:
+// A clang offload bundle is the magic, the number of entries, the entries, and their code. An entry
+// is the offset of its code from the start of the bundle, its size, the length of its id, and the
+// id. All numbers have 8 bytes, little endian. The id names a kind, a target triple and a target
+// ID:
 //
-//	host-x86_64-unknown-linux               empty: there for the sake of the bundler
+//	host-x86_64-unknown-linux               empty: the bundler requires it
 //	hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-  final
-//	hip-amdgcn-amd-amdhsa-gfx906            still to be linked, with clang before 16
-//	hipv4-spirv64-amd-amdhsa--amdgcnspirv   SPIR-V; hip- where nothing else is in the bundle
+//	hip-amdgcn-amd-amdhsa-gfx906            not linked yet, with clang before 16
+//	hipv4-spirv64-amd-amdhsa--amdgcnspirv   SPIR-V; hip- if the bundle has nothing else
 //
-// A bundle does not say how long it is: it ends with the last of its code. Entries of other
-// languages and processors are passed over.
+// A bundle does not record its length: it ends with the last of its code. Entries of other
+// languages and processors are skipped.
 const (
 	bundleHeadSize = 32 // magic and number of entries
 	bundleIDAt     = 24 // within an entry
@@ -32,13 +33,13 @@ const (
 	maxBundleCount = 4 << 10
 )
 
-// bundleEntry is the place of code within a bundle.
+// bundleEntry locates code within a bundle.
 type bundleEntry struct {
 	id           string
 	offset, size int64
 }
 
-// readBundles walks a sequence of bundles with zeros between them, as a linker leaves it.
+// readBundles reads a sequence of bundles with zeros between them, as a linker writes it.
 func readBundles(r io.ReaderAt, size int64) ([]Image, error) {
 	var out []Image
 	for off := int64(0); ; {
@@ -55,7 +56,7 @@ func readBundles(r io.ReaderAt, size int64) ([]Image, error) {
 	}
 }
 
-// readBundle reads one bundle and says where it ends.
+// readBundle reads one bundle and returns where it ends.
 func readBundle(r *io.SectionReader) ([]Image, int64, error) {
 	var magic [bundleHeadSize]byte
 	if _, err := r.ReadAt(magic[:], 0); err != nil {
@@ -70,7 +71,7 @@ func readBundle(r *io.SectionReader) ([]Image, int64, error) {
 	return nil, 0, errors.New("it has no header")
 }
 
-// readEntriesOf reads a bundle that is not compressed. r is read from its start to its end, once.
+// readEntriesOf reads an uncompressed bundle. It reads r once, with increasing offsets.
 func readEntriesOf(r io.ReaderAt, size int64) (images []Image, end int64, err error) {
 	entries, end, err := readTable(r, size)
 	if err != nil {
@@ -90,7 +91,7 @@ func readEntriesOf(r io.ReaderAt, size int64) (images []Image, end int64, err er
 	return images, end, nil
 }
 
-// readTable gives the entries of a bundle and where their table ends. All of them lie within the
+// readTable returns the entries of a bundle and the end of their table. All of them lie within the
 // bundle.
 func readTable(r io.ReaderAt, size int64) (entries []bundleEntry, at int64, err error) {
 	var head [bundleHeadSize]byte
@@ -128,7 +129,7 @@ type BundleEntry struct {
 	Bytes []byte
 }
 
-// Bundled gives the entries of a bundle that is not compressed, in the order of its table.
+// Bundled returns the entries of an uncompressed bundle, in the order of its table.
 func Bundled(file []byte) ([]BundleEntry, error) {
 	entries, _, err := readTable(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -141,13 +142,13 @@ func Bundled(file []byte) ([]BundleEntry, error) {
 	return out, nil
 }
 
-// What AMD code starts with.
+// Magic numbers of AMD code.
 var (
 	bitcodeMagic = []byte("BC\xc0\xde")
 	spirvMagic   = []byte{0x03, 0x02, 0x23, 0x07}
 )
 
-// codeAt describes the code of an entry. ok is false if that is not HIP code of an AMD processor.
+// codeAt describes the code of an entry. ok is false if it is not HIP code for an AMD processor.
 func codeAt(r io.ReaderAt, e bundleEntry) (img Image, ok bool, err error) {
 	name, feature, ok := targetOf(e.id)
 	if !ok || e.size < 4 {
@@ -174,7 +175,7 @@ var targetRE = sync.OnceValue(func() *regexp.Regexp {
 		`spirv64-amd-amdhsa-[a-z]*-?(amdgcnspirv))$`)
 })
 
-// targetOf reads the target ID in the id of a bundle's entry or in the metadata of a code object.
+// targetOf parses the target ID in the id of a bundle's entry or in the metadata of a code object.
 // The triple before it has three or four parts, of which the fourth may be empty.
 func targetOf(id string) (name, feature string, ok bool) {
 	m := targetRE().FindStringSubmatch(id)

@@ -11,8 +11,8 @@ import (
 // machineAMDGPU is the ELF machine number of AMD's code objects.
 const machineAMDGPU = 224
 
-// readCodeObject describes a bare code object. What it is for is in its metadata, since version 4
-// of the format; the name of an older one stays empty.
+// readCodeObject describes a bare code object. Since version 4 of the format its metadata names the
+// target; the name of an older one stays empty.
 func readCodeObject(e *elf.File, size int64) (File, error) {
 	img := Image{Image: gencode.Image{Kind: gencode.GFX}, Size: size}
 	f := File{Kind: CodeObject}
@@ -36,9 +36,9 @@ func readCodeObject(e *elf.File, size int64) (File, error) {
 	return f, nil
 }
 
-// metadataTarget finds the value of amdhsa.target, "amdgcn-amd-amdhsa--gfx90a:xnack-". The metadata
-// is a note in the form of MessagePack: a short text is its length added to 0xa0, a longer one is
-// 0xd9 and its length, then its bytes. The key comes after all that is about kernels.
+// metadataTarget returns the value of amdhsa.target, "amdgcn-amd-amdhsa--gfx90a:xnack-". The
+// metadata is a MessagePack note. A short text is its length plus 0xa0, a longer one is 0xd9 and
+// its length, then its bytes. The key follows everything about kernels.
 func metadataTarget(notes []byte) string {
 	const key = "\xadamdhsa.target"
 	at := bytes.LastIndex(notes, []byte(key))

@@ -11,23 +11,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A compressed bundle is "CCOB", a version and a method of 2 bytes each, the size of all of it, the
-// size of the bundle in it, 8 bytes of a hash, and the bundle, compressed as one. The sizes have 8
-// bytes in version 3 and 4 before. Version 1 has no size of its own: it is followed by what
-// follows. The layout is LLVM's (llvm/lib/Object/OffloadBundle.cpp); files of version 2 were made
-// with clang 19, of version 3 with 22.
+// A compressed bundle is "CCOB", a version and a method of 2 bytes each, two sizes, 8 bytes of a
+// hash, and the compressed bundle. The sizes are that of the whole and that of the bundle in it.
+// They have 8 bytes in version 3 and 4 before. Version 1 has no total size: it extends to the next
+// bundle. The layout is LLVM's (llvm/lib/Object/OffloadBundle.cpp); it was checked with files of
+// clang 19 (version 2) and 22 (version 3).
 const (
 	maxBundleRatio  = 1 << 10 // of the bundle to its compressed size
-	minBundleWindow = 1 << 20 // what any zstd stream may ask for
-	maxBundleWindow = 1 << 28 // and what a large one may; LLVM's ask for half of it
+	minBundleWindow = 1 << 20 // any zstd stream may require it
+	maxBundleWindow = 1 << 28 // the limit for large ones; LLVM's require half of it
 )
 
 type compressedHead struct {
-	size      int64 // of the head
-	end       int64 // of the compressed bundle
+	size      int64 // size of the head
+	end       int64 // end of the compressed bundle
 	unpacked  int64
 	method    uint16 // 0 zlib, 1 zstd
-	stretches bool   // up to the next bundle
+	stretches bool   // extends to the next bundle
 }
 
 func parseCompressedHead(h [bundleHeadSize]byte, size int64) (compressedHead, error) {
@@ -54,8 +54,8 @@ func parseCompressedHead(h [bundleHeadSize]byte, size int64) (compressedHead, er
 	return c, nil
 }
 
-// readCompressedBundle reads a compressed bundle, up to the start of its last code, and says where
-// it ends. How many bytes each image takes is not known: they are compressed together.
+// readCompressedBundle reads a compressed bundle up to the start of its last code, and returns
+// where it ends. The stored size of each image is unknown, since they are compressed together.
 func readCompressedBundle(r *io.SectionReader) ([]Image, int64, error) {
 	var h [bundleHeadSize]byte
 	if _, err := r.ReadAt(h[:], 0); err != nil {
@@ -98,7 +98,7 @@ func (c compressedHead) decompress(r io.Reader) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("method %d is not known", c.method)
 }
 
-// nextBundle is where the bundle after the first one of r starts, or the end. Bundles are aligned.
+// nextBundle returns the offset of the second bundle of r, or the end of r. Bundles are aligned.
 func nextBundle(r *io.SectionReader) int64 {
 	var magic [4]byte
 	for off := int64(bundleAlign); off < r.Size(); off += bundleAlign {
@@ -110,7 +110,7 @@ func nextBundle(r *io.SectionReader) int64 {
 	return r.Size()
 }
 
-// forwardReader makes a file of a stream, to be read from its start to its end.
+// forwardReader makes a stream an io.ReaderAt with increasing offsets.
 type forwardReader struct {
 	r  io.Reader
 	at int64

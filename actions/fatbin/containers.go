@@ -10,15 +10,15 @@ import (
 )
 
 // container is one fatbin of a section, which may hold several: ld -r and some build systems join
-// objects. Its entries are parts of the section's bytes.
+// objects. Its entries are slices of the section's bytes.
 type container struct {
-	at      uint64 // where it stands in the section
+	at      uint64 // its offset in the section
 	head    []byte
 	entries [][]byte // header and payload of each
 }
 
-// splitContainers takes a section's content apart without a byte left over but padding. It is
-// stricter than readImages, which describes: what is written again must have been understood.
+// splitContainers splits a section's content into fatbins; only padding may remain. It is stricter
+// than readImages, which only describes: a wrong split would be written to an object.
 func splitContainers(content []byte) ([]container, error) {
 	var out []container
 	for off := 0; off < len(content); {
@@ -65,13 +65,12 @@ func splitEntries(body []byte) ([][]byte, error) {
 	return out, nil
 }
 
-// forLink keeps the images that a device link for code may choose among. Measured with nvlink 11.8
-// and
-// 12.4: with -dlto it takes LTO-IR of an older architecture before machine code of the very one, without
-// it the other way round; so an image of exactly the architecture stands in for all others of its
-// kind, and machine code for PTX as well. Where a kind has none, its older images stay. Where no
-// image stays, all do, and nvlink says what it thinks of them. Entries of unknown kinds always
-// stay.
+// forLink keeps the images that a device link for code may choose among. The rules were measured
+// with nvlink 11.8 and 12.4. With -dlto nvlink prefers LTO-IR of an older architecture to machine
+// code of the exact one; without -dlto it is the other way round. So an image of the exact
+// architecture replaces all others of its kind, and machine code also replaces PTX. If a kind has
+// no exact image, its older ones stay. If no image would stay, all do, and nvlink reports the
+// error. Entries of unknown kinds always stay.
 func (c container) forLink(code gencode.Code) container {
 	exact := map[gencode.Kind]bool{}
 	for _, e := range c.entries {
@@ -95,8 +94,8 @@ func (c container) forLink(code gencode.Code) container {
 	return c
 }
 
-// chooses says whether a link for code may take img, where exact are the kinds that the fatbin has
-// of exactly the architecture.
+// chooses reports whether a link for code may use img. exact are the kinds of which the fatbin has
+// an image for the exact architecture.
 func chooses(img gencode.Image, code gencode.Code, exact map[gencode.Kind]bool) bool {
 	switch {
 	case img.Kind == gencode.PTX && exact[gencode.SASS]:
@@ -104,12 +103,12 @@ func chooses(img gencode.Image, code gencode.Code, exact map[gencode.Kind]bool) 
 	case !exact[img.Kind]:
 		return img.Num <= code.Num
 	case img.Kind == gencode.PTX:
-		return img.Num == code.Num // nvlink 12.4 takes compute_90a in a link for sm_90, and fails
+		return img.Num == code.Num // nvlink 12.4 uses compute_90a in a link for sm_90, and fails
 	}
 	return img.Num == code.Num && img.Suffix == code.Suffix
 }
 
-// appendTo writes the container at the next multiple of 8.
+// appendTo appends the container at the next multiple of 8.
 func (c container) appendTo(out []byte) []byte {
 	out = append(out, make([]byte, -len(out)&7)...)
 	start := len(out)

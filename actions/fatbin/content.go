@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Content is an image with its bytes, unpacked. They are nil where no tool but NVIDIA's own can
-// unpack them: the LTO-IR of 12.4 and later is scrambled in fatbins.
+// Content is an image with its decompressed bytes. They are nil where only NVIDIA's tools can read
+// them: the LTO-IR of 12.4 and later is scrambled in fatbins.
 type Content struct {
 	Image
 	Bytes []byte
@@ -20,7 +20,7 @@ const (
 	maxUnpacked   = 1 << 30 // of one image
 )
 
-// Contents gives the images of a bare fatbin with their bytes, in the order of the file.
+// Contents returns the images of a bare fatbin with their bytes, in the order of the file.
 func Contents(file []byte) ([]Content, error) {
 	containers, err := splitContainers(file)
 	if err != nil {
@@ -39,7 +39,8 @@ func Contents(file []byte) ([]Content, error) {
 	return out, nil
 }
 
-// contentsOf gives the images of one entry: several of one that is made with --concat, in turn.
+// contentsOf returns the images of one entry. An entry that --concat wrote has several, in
+// sequence.
 func contentsOf(e []byte) (out []Content, err error) {
 	head := binary.LittleEndian.Uint32(e[4:])
 	images, err := imagesOf(e[:head], int64(len(e))-int64(head))
@@ -63,11 +64,12 @@ func contentsOf(e []byte) (out []Content, err error) {
 	return out, nil
 }
 
-// maxLZ4Ratio and maxZstdRatio are what packing can gain at best: 255 bytes for one of a length, a
-// block of 128 KiB for four bytes.
+// maxLZ4Ratio and maxZstdRatio are the largest possible compression ratios: 255 bytes for one of a
+// length, a block of 128 KiB for four bytes.
 const maxLZ4Ratio, maxZstdRatio = 255, 32 << 10
 
-// unpack gives the bytes of an entry; nil if it is scrambled. A payload is padded to eight bytes.
+// unpack decompresses an entry; it returns nil if it is scrambled. A payload is padded to eight
+// bytes.
 func unpack(head, payload []byte) ([]byte, error) {
 	flags := binary.LittleEndian.Uint64(head[0x28:])
 	ratio := uint64(maxLZ4Ratio)
@@ -89,8 +91,8 @@ func unpack(head, payload []byte) ([]byte, error) {
 	return unpackLZ4(payload[:packed], int(size))
 }
 
-// unpackZstd lets a stream grow to a block more than it says: the reader refuses some that are
-// smaller than a block otherwise.
+// unpackZstd allows a stream one block more than the stated size: for sizes below a block, the
+// reader otherwise rejects some valid streams.
 func unpackZstd(in []byte, size int) ([]byte, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(size)+128<<10))
 	if err != nil {
@@ -109,9 +111,9 @@ func unpackZstd(in []byte, size int) ([]byte, error) {
 
 var errLZ4 = errors.New("it is no LZ4")
 
-// unpackLZ4 reads one block of LZ4: literals and copies of what was written before, in turns. A
-// token has the two lengths, four bits each; 15 goes on in the bytes that follow. The last turn has
-// no copy.
+// unpackLZ4 decompresses one LZ4 block: literals alternate with copies of earlier output. A token
+// has both lengths, four bits each; a length of 15 continues in the following bytes. The last
+// sequence has no copy.
 func unpackLZ4(in []byte, size int) ([]byte, error) {
 	out := make([]byte, 0, size)
 	for len(in) > 0 {
@@ -133,7 +135,7 @@ func unpackLZ4(in []byte, size int) ([]byte, error) {
 		if !ok || back == 0 || back > len(out) || length > size-len(out) {
 			return nil, errLZ4
 		}
-		for range length { // one at a time: what is copied may reach into what the copy writes
+		for range length { // byte by byte: the source may overlap the destination
 			out = append(out, out[len(out)-back])
 		}
 		in = rest

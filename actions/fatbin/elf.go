@@ -17,8 +17,8 @@ const machineCUDA = 190
 // OpenELF reads the headers of an object, library, program or cubin.
 func OpenELF(r io.ReaderAt) (*elf.File, error) { return elf.NewFile(currentELF{r}) }
 
-// currentELF makes e_version what debug/elf wants: in cubins it is the version of the toolkit, 118
-// for 11.8.
+// currentELF sets e_version to the value that debug/elf requires. In cubins e_version is the
+// version of the toolkit, 118 for 11.8.
 type currentELF struct{ io.ReaderAt }
 
 const versionAt = 20
@@ -61,7 +61,7 @@ func readELF(r io.ReaderAt, size int64) (File, error) {
 	return f, nil
 }
 
-// readSections reads the sections that compilers put device code into.
+// readSections reads the sections that compilers write device code to.
 func readSections(e *elf.File, size int64) (Member, error) {
 	var m Member
 	left := uint64(size)
@@ -95,8 +95,8 @@ func readSections(e *elf.File, size int64) (Member, error) {
 	return m, nil
 }
 
-// wantedFatbins are what host code calls HIP code that is still to be linked: up to clang 18 one
-// name in all objects, then one for each.
+// wantedFatbins returns the symbols of HIP code that host code refers to and that is not linked
+// yet. Up to clang 18 all objects have the same symbol, later each has its own.
 func wantedFatbins(e *elf.File) (names []string, err error) {
 	list, err := e.Symbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
@@ -110,8 +110,8 @@ func wantedFatbins(e *elf.File) (names []string, err error) {
 	return names, nil
 }
 
-// formatOf says how a section with device code is read; nil for other sections. Clang puts bitcode
-// into a section for each target, with the id in its name, and final code into one section.
+// formatOf returns the reader of a section with device code; nil for other sections. Clang writes
+// bitcode to one section per target, with the id in its name, and final code to a single section.
 func formatOf(section string) func(io.ReaderAt, int64) ([]Image, error) {
 	switch section {
 	case linkableSection, finalSection:
@@ -134,9 +134,8 @@ func formatOf(section string) func(io.ReaderAt, int64) ([]Image, error) {
 	}
 }
 
-// takeSection checks that a section's bytes can be read as they are, and that no bytes are read
-// over and over: sections may lie over each other. left is how much of the file is still to be
-// read.
+// takeSection checks that a section's bytes are uncompressed, and that no bytes are read
+// repeatedly: sections may overlap. left is how much of the file may still be read.
 func takeSection(s *elf.Section, left *uint64) error {
 	if s.ReaderAt == nil {
 		return fmt.Errorf("section %s is compressed as a whole, which no compiler does", s.Name)

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// EmptyOffload is HIP code of no bytes for architectures in the form of clang's new offload driver,
-// one OffloadBinary of version 1 after another: clang-linker-wrapper says for it what it would run.
+// EmptyOffload returns empty HIP code for architectures in the form of clang's new offload driver:
+// one OffloadBinary of version 1 after another. A dry run of clang-linker-wrapper accepts it as
+// input.
 func EmptyOffload(archs []string) []byte {
 	var out []byte
 	for _, arch := range archs {
@@ -15,7 +16,7 @@ func EmptyOffload(archs []string) []byte {
 	return out
 }
 
-// What an entry says of an image.
+// Values in the entry of an image.
 const (
 	imageBitcode = 2
 	offloadHIP   = 4
@@ -23,7 +24,8 @@ const (
 
 func emptyOffload(arch string) []byte {
 	words := []string{"arch", arch, "triple", "amdgcn-amd-amdhsa"}
-	const places = offloadHeadSize + offloadEntrySize // of the strings' places, 16 bytes for each key and its value
+	// places is where the string offsets are, 16 bytes for each key and its value.
+	const places = offloadHeadSize + offloadEntrySize
 	text := places + 8*len(words)
 	size := text + len(strings.Join(words, "\x00")) + 1
 	size += -size & 7

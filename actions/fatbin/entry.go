@@ -28,7 +28,7 @@ const (
 	maxHeader    = 64 << 10
 )
 
-// readImages walks a sequence of fatbins.
+// readImages reads a sequence of fatbins.
 func readImages(r io.ReaderAt, size int64) ([]Image, error) {
 	var out []Image
 	var head [headerSize]byte
@@ -59,7 +59,8 @@ func readImages(r io.ReaderAt, size int64) ([]Image, error) {
 	return out, nil
 }
 
-// skipZeros passes over the padding between fatbins, in steps of 8 bytes, and at the end.
+// skipZeros returns the offset after the padding between fatbins, in steps of 8 bytes, or at the
+// end.
 func skipZeros(r io.ReaderAt, off, size int64) int64 {
 	var block [4096]byte
 	for off < size {
@@ -102,13 +103,13 @@ func readEntries(r io.ReaderAt, off, end int64) ([]Image, error) {
 	return out, nil
 }
 
-// imagesOf gives the images of an entry with the whole of its header; none of one whose kind is not
-// known.
+// imagesOf returns the images of an entry with its full header, or none for an unknown kind.
 func imagesOf(head []byte, payload int64) (images []Image, err error) {
 	img, ok := image(head, payload)
 	switch {
 	case ok:
-		if img.Kind != gencode.SASS { // machine code of sm_100 and later has a record like .nv.compat in that place
+		// Machine code of sm_100 and later has a record like .nv.compat there.
+		if img.Kind != gencode.SASS {
 			img.Options = text(head, pair(head, head[0x14:]))
 		}
 		img.Source = text(head, head[0x20:0x28])
@@ -125,10 +126,10 @@ func imagesOf(head []byte, payload int64) (images []Image, err error) {
 	return images, err
 }
 
-// records gives those of an entry that holds machine code of several architectures, packed
-// together. A record is the header of an entry with one difference: where its own size would stand
-// is the place of its code in what is unpacked. Nothing says how long a record is, but one begins
-// where the code of the record before ends.
+// records returns the records of an entry with machine code of several architectures, compressed
+// together. A record is the header of an entry, with one difference. The field of its own size has
+// the offset of its code in the decompressed data. No field has the length of a record, but a
+// record's code begins where the code of the previous one ends.
 func records(head []byte) (list [][]byte, err error) {
 	count := pair(head, head[0x14:])
 	if count == nil {
@@ -176,8 +177,8 @@ func image(h []byte, payload int64) (Image, bool) {
 	return img, true
 }
 
-// pair follows a reference within an entry's header to two words, the place and the length of a
-// text; nil if it leads nowhere.
+// pair follows a reference within an entry's header to two words, the offset and the length of a
+// text. It returns nil if the reference is invalid.
 func pair(head, ref []byte) []byte {
 	at := int64(binary.LittleEndian.Uint32(ref))
 	if at == 0 || at+8 > int64(len(head)) {
@@ -186,7 +187,7 @@ func pair(head, ref []byte) []byte {
 	return head[at : at+8]
 }
 
-// text reads the text whose place and length within an entry's header are given.
+// text returns the text at an offset and length within an entry's header.
 func text(head, place []byte) string {
 	if place == nil {
 		return ""
@@ -198,16 +199,16 @@ func text(head, place []byte) string {
 	return string(bytes.TrimRight(head[at:at+n], "\x00 "))
 }
 
-// What the head of bare LTO-IR tells in pairs of words, a name and a value.
+// The head of bare LTO-IR contains pairs of words, a name and a value.
 const (
-	ltoirPairs     = 0x18 // where they begin
+	ltoirPairs     = 0x18 // offset of the first pair
 	ltoirArch      = 1    // the architecture times ten
 	ltoirSpecific  = 0x20 // 1 for lto_90a (13.x); lto_100f and lto_100 are equal, byte for byte
 	ltoirPairsEnd  = 99
 	ltoirPairsMost = 64
 )
 
-// readLTOIR reads the head of bare LTO-IR.
+// readLTOIR describes bare LTO-IR from its head.
 func readLTOIR(r io.ReaderAt, size int64) (File, error) {
 	head := make([]byte, min(size, ltoirPairs+4*ltoirPairsMost))
 	if _, err := r.ReadAt(head, 0); err != nil && err != io.EOF {
@@ -231,9 +232,9 @@ func readLTOIR(r io.ReaderAt, size int64) (File, error) {
 	return File{Kind: LTOIR, Members: []Member{{Images: []Image{img}, Relocatable: true, Versions: versions}}}, nil
 }
 
-// isLinkable tells a bare fatbin for a link from one that is loaded as it is: it holds LTO-IR, or
-// machine code that nvcc -dc made, which is an ELF object where final code is a program. PTX alone
-// may be either, and nvlink takes it.
+// isLinkable reports whether a bare fatbin is for a link, and not loaded as it is. It then holds
+// LTO-IR, or machine code of nvcc -dc, which is an ELF object while final code is a program. PTX
+// alone may be either, and nvlink accepts it.
 func isLinkable(r io.ReaderAt, size int64, images []Image) bool {
 	has := func(k gencode.Kind) bool {
 		return slices.ContainsFunc(images, func(i Image) bool { return i.Kind == k })

@@ -1,7 +1,7 @@
-// Package fatbin finds device code of NVIDIA and AMD in files (objects, archives, shared libraries,
-// programs, bare fatbins and bundles), exchanges that of an object, and cuts objects down to what a
-// device link reads. It turns bytes into bytes and knows nothing of toolkits; it never trusts a
-// size that a file states.
+// Package fatbin finds device code of NVIDIA and AMD in files: objects, archives, shared libraries,
+// programs, bare fatbins and bundles. It also replaces the device code of an object, and reduces
+// objects to what a device link reads. It works on bytes alone, knows nothing of toolkits, and
+// never trusts a size that a file states.
 package fatbin
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Kind of file.
+// Kind is the kind of a file.
 type Kind int
 
 const (
@@ -26,8 +26,8 @@ const (
 	Executable
 	Fatbin // bare
 	Cubin
-	LTOIR      // bare LTO-IR, as `nvcc --keep` leaves it
-	Bundle     // clang offload bundle, as `hipcc --genco` makes it
+	LTOIR      // bare LTO-IR, as `nvcc --keep` writes it
+	Bundle     // clang offload bundle, as `hipcc --genco` writes it
 	CodeObject // of an AMD processor
 	Bitcode    // bare LLVM bitcode
 )
@@ -36,36 +36,43 @@ func (k Kind) String() string {
 	return [...]string{"object", "archive", "shared library", "executable", "fatbin", "cubin", "LTO-IR", "offload bundle", "code object", "bitcode"}[k]
 }
 
-// File is what was found.
+// File is the device code of a file.
 type File struct {
 	Kind    Kind
-	Members []Member // with device code, in order; one, unless it is an archive
+	Members []Member // with device code, in order; an archive may have several
 }
 
 // Member is an object with device code.
 type Member struct {
-	Name        string  `json:"name"`
-	Relocatable bool    `json:"relocatable"`          // has __nv_relfatbin, AMD bitcode or .llvm.offloading, or is for a link by itself: takes part in a device link
-	NewDriver   bool    `json:"new_driver,omitempty"` // has .llvm.offloading: takes part in those of clang's new offload driver alone
-	Images      []Image `json:"images"`
+	Name string `json:"name"`
+	// Relocatable reports that it takes part in a device link: it has __nv_relfatbin, AMD bitcode
+	// or .llvm.offloading, or is a bare file for a link.
+	Relocatable bool `json:"relocatable"`
+	// NewDriver reports that it has .llvm.offloading, and takes part only in device links of
+	// clang's new offload driver.
+	NewDriver bool    `json:"new_driver,omitempty"`
+	Images    []Image `json:"images"`
 
-	Fatbins []string `json:"-"` // what its host code calls HIP code that is still to be linked: "__hip_fatbin", "__hip_fatbin_7fc235930abc2441"
+	// Fatbins are the symbols by which its host code refers to HIP code that is not linked yet:
+	// "__hip_fatbin", "__hip_fatbin_7fc235930abc2441".
+	Fatbins []string `json:"-"`
 
-	Versions map[gencode.Kind]gencode.Version `json:"-"` // of what is for NVIDIA's linker: the newest, by kind
+	// Versions are the newest versions of its code for NVIDIA's linker, by kind.
+	Versions map[gencode.Kind]gencode.Version `json:"-"`
 }
 
 // Image is one piece of device code.
 type Image struct {
 	gencode.Image
 	Size     int64  // bytes as stored; 0 if it is compressed together with other images
-	Unpacked int64  // bytes after decompression; 0 if it is stored as it is
-	Options  string // what cicc (LTO-IR) or ptxas (PTX) was told, "" if it is not recorded
-	Source   string // what it was compiled from, as it was spelled; recorded with -g and -lineinfo only
+	Unpacked int64  // bytes after decompression; 0 if it is not compressed
+	Options  string // options of cicc (LTO-IR) or ptxas (PTX), "" if not recorded
+	Source   string // source file as the command spelled it; recorded only with -g and -lineinfo
 }
 
 // MarshalJSON writes
-// {"code":"sm_80","kind":"SASS","size":N,"unpacked":N,"options":"...","source":"..."}, without
-// unpacked and source where they say nothing.
+// {"code":"sm_80","kind":"SASS","size":N,"unpacked":N,"options":"...","source":"..."}. It omits
+// unpacked and source if they are empty.
 func (i Image) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Code     string `json:"code"`
@@ -77,7 +84,7 @@ func (i Image) MarshalJSON() ([]byte, error) {
 	}{i.Code().String(), i.Kind.String(), i.Size, i.Unpacked, i.Options, i.Source})
 }
 
-// ReadFile reads the named file.
+// ReadFile finds the device code in the named file.
 func ReadFile(name string) (File, error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -95,7 +102,7 @@ func ReadFile(name string) (File, error) {
 	return file, nil
 }
 
-// What bare files of device code start with.
+// Magic numbers of bare files of device code.
 var (
 	fatbinMagic = []byte{0x50, 0xed, 0x55, 0xba}
 	ltoirMagic  = []byte{0xed, 0x43, 0x4e, 0x7f}
@@ -126,7 +133,7 @@ func Read(r io.ReaderAt, size int64) (File, error) {
 	case bytes.HasPrefix(bundleMagic, magic[:]), bytes.Equal(magic[:4], compressedBundleMagic):
 		images, err := readBundles(r, size)
 		return File{Kind: Bundle, Members: []Member{{Images: images}}}, err
-	case bytes.Equal(magic[:4], bitcodeMagic): // what it is for is deep inside
+	case bytes.Equal(magic[:4], bitcodeMagic): // its target is deep inside
 		img := Image{Image: gencode.Image{Kind: gencode.Bitcode}, Size: size}
 		return File{Kind: Bitcode, Members: []Member{{Images: []Image{img}}}}, nil
 	}

@@ -13,12 +13,12 @@ import (
 const (
 	wrapperSection = ".nvFatBinSegment"
 	wrapperSize    = 24 // magic, version, pointer to a fatbin, pointer to a name
-	wrapperData    = 8  // where the pointer to the fatbin stands in it
+	wrapperData    = 8  // offset of the pointer to the fatbin
 )
 
 // linkSections are the sections of an object that nvlink reads, in the order of the thin object,
-// with their alignment. The lists of kernels, variables and constants that host code refers to are
-// what nvlink removes unused ones by: it stops doing so if one object lacks them.
+// with their alignment. nvlink removes unused kernels, variables and constants by the lists of
+// those that host code refers to. If one object lacks the lists, nvlink removes nothing.
 var linkSections = []struct {
 	name  string
 	align uint64
@@ -27,13 +27,12 @@ var linkSections = []struct {
 	{".nvHRKE", 1}, {".nvHRKI", 1}, {".nvHRDE", 1}, {".nvHRDI", 1}, {".nvHRCE", 1}, {".nvHRCI", 1},
 }
 
-// ForLink gives the thin object that nvlink reads in place of object in the device link for code:
-// the sections that nvlink reads, with the images of that architecture alone. Nothing else of the
-// object is in it: its bytes are the same whatever the host code, the host compiler's options and
-// the other architectures are. An object without linkable device code gives one that is nearly
-// empty, which nvlink sees and passes over; what stays is its __nv_module_id, by which nvlink knows
-// the objects that an earlier device link has taken in. An error says that object is of a form that
-// is better linked whole.
+// ForLink returns the thin object that nvlink reads instead of object in the device link for code.
+// It has only the sections that nvlink reads, with only the images of that architecture. So its
+// bytes do not depend on the host code, the host compiler's options and the other architectures. An
+// object without linkable device code becomes nearly empty, and nvlink skips it. Its __nv_module_id
+// stays, by which nvlink identifies the objects of an earlier device link. An error reports an
+// object that must be linked unchanged.
 func ForLink(object []byte, code gencode.Code) ([]byte, error) {
 	o, err := parseRelocatable(object)
 	if err != nil {
@@ -43,14 +42,14 @@ func ForLink(object []byte, code gencode.Code) ([]byte, error) {
 	return t.thin()
 }
 
-// thinner makes the thin object of object.
+// thinner builds the thin object of object.
 type thinner struct {
 	object            *relocatable
-	choose            func(container) container // what stays of a fatbin
+	choose            func(container) container // selects the images of a fatbin
 	refs              []string                  // added to the lists of what host code refers to
 	fatbins, wrappers int                       // sections of the object, -1 for none
 	numbers           map[int]int               // section of the object -> section of the thin one
-	moved             map[uint64]uint64         // where a fatbin stood -> where it stands
+	moved             map[uint64]uint64         // old offset of a fatbin -> new offset
 }
 
 func (t *thinner) thin() (_ []byte, err error) {
@@ -115,8 +114,8 @@ func (t *thinner) thinFatbins(content []byte) ([]byte, error) {
 	return out, nil
 }
 
-// symbols writes the symbols of the kept sections and the relocations of the wrappers. They stand
-// in the order of place and name: the compiler's order follows the host code.
+// symbols writes the symbols of the kept sections and the relocations of the wrappers. They are
+// sorted by place and name, since the compiler's order depends on the host code.
 func (t *thinner) symbols(w *objectWriter) error {
 	found, err := t.object.symbols(func(section int) bool { return t.numbers[section] > 0 })
 	if err != nil {
@@ -127,12 +126,12 @@ func (t *thinner) symbols(w *objectWriter) error {
 		return err
 	}
 	var list []symbol
-	if len(relocs) > 0 { // with the symbol that they refer to
+	if len(relocs) > 0 { // they refer to the section symbol
 		list = append(list, symbol{info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_SECTION), section: t.numbers[t.fatbins]})
 	}
 	for _, s := range found {
 		if elf.ST_TYPE(s.info) == elf.STT_SECTION {
-			continue // the compiler writes them where something refers to them: host code, maybe
+			continue // the compiler writes them only if something refers to them, perhaps host code
 		}
 		if s.section == t.fatbins {
 			to, ok := t.moved[s.value]
@@ -161,7 +160,7 @@ func (t *thinner) symbols(w *objectWriter) error {
 	return nil
 }
 
-// compareSymbols puts local symbols first, as ELF wants it.
+// compareSymbols sorts local symbols first, as ELF requires.
 func compareSymbols(a, b symbol) int {
 	local := func(s symbol) int {
 		if elf.ST_BIND(s.info) == elf.STB_LOCAL {
@@ -173,7 +172,7 @@ func compareSymbols(a, b symbol) int {
 		cmp.Compare(a.size, b.size), cmp.Compare(a.info, b.info), cmp.Compare(a.other, b.other))
 }
 
-// relocations gives those of the wrappers, each with the new place of its fatbin as its addend.
+// relocations returns those of the wrappers, with the new offset of the fatbin as addend.
 func (t *thinner) relocations(symbols map[uint32]symbol) ([]relocation, error) {
 	if t.wrappers < 0 || t.fatbins < 0 {
 		return nil, nil

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// nvcc writes what host code of an object refers to into sections of the object: names of kernels
-// (K), variables (D) and constants (C), of internal (I) and of external (E) linkage, each ended by
-// a zero byte. They are patterns: "_Z4used*" stands for whatever parameters and template arguments
-// follow, a name without a star for itself alone (nvlink 11.8 and 13.5). nvlink removes what no
-// pattern of any object fits. Its options -kernels-used and -variables-used replace these lists,
-// where a name in a section adds to them.
+// nvcc lists what the host code of an object refers to in sections of the object. They contain
+// names of kernels (K), variables (D) and constants (C), of internal (I) and of external (E)
+// linkage, each ended by a zero byte. The names are patterns: "_Z4used*" matches any parameters and
+// template arguments, a name without a star only itself (nvlink 11.8 and 13.5). nvlink removes what
+// no pattern of any object matches. Its options -kernels-used and -variables-used replace these
+// lists, whereas a name in a section adds to them.
 
-// refSections are the lists that names of host code are added to. What a name is, a kernel or a
-// variable, its reader does not know, and in the wrong list it fits nothing.
+// refSections are the lists that names of host code are added to. A caller does not know whether a
+// name is a kernel or a variable; in the wrong list it matches nothing.
 var refSections = []string{".nvHRKE", ".nvHRDE", ".nvHRCE"}
 
-// WithHostRefs gives object as nvlink reads it, with names added to what its host code refers to.
-// It must be an object that nvlink looks for names in.
+// WithHostRefs returns object for nvlink, with names added to what its host code refers to. It must
+// be an object that nvlink searches for names.
 func WithHostRefs(object []byte, names []string) ([]byte, error) {
 	o, err := parseRelocatable(object)
 	if err != nil {
@@ -33,8 +33,8 @@ func WithHostRefs(object []byte, names []string) ([]byte, error) {
 	return t.thin()
 }
 
-// ArchiveWithHostRefs is WithHostRefs for a static library: the first member that takes the names
-// has them.
+// ArchiveWithHostRefs is WithHostRefs for a static library: it adds the names to the first member
+// that accepts them.
 func ArchiveWithHostRefs(archive []byte, names []string) ([]byte, error) {
 	members, err := splitArchive(archive)
 	if err != nil {
@@ -49,7 +49,7 @@ func ArchiveWithHostRefs(archive []byte, names []string) ([]byte, error) {
 	return nil, errors.New("no member of the archive takes names")
 }
 
-// withRefs adds names to a list. An empty list is one zero byte.
+// withRefs appends names to a list. An empty list is one zero byte.
 func withRefs(list []byte, names []string) []byte {
 	if len(names) == 0 {
 		return list

@@ -9,19 +9,20 @@ import (
 	"strings"
 )
 
-// HostSymbols is what the host code of an object, a static library or a shared one says of names.
+// HostSymbols is what the host code of an object, a static library or a shared one refers to by
+// name.
 type HostSymbols struct {
-	Wants   []string // what it refers to and others may define
+	Wants   []string // symbols that it refers to and other files may define
 	CUDA    []CUDAHost
 	Unknown string // why it may refer to more than Wants; "" if it does not
-	Lookups string // a function that it calls and that finds symbols by their names at run time; ""
+	Lookups string // a called function that finds symbols by name at run time; ""
 }
 
-// CUDAHost is the host side of an object that nvcc made.
+// CUDAHost is the host side of an nvcc object.
 type CUDAHost struct{ object *relocatable }
 
-// lookups find kernels and variables of a program, or whatever it exports, by names that nobody
-// knows before it runs.
+// lookups are functions that find kernels, variables or other symbols of a program by name. The
+// names are unknown before the program runs.
 var lookups = map[string]bool{
 	"dlsym": true, "dlvsym": true, "cuGetProcAddress": true, "cuGetProcAddress_v2": true,
 	"cudaGetDriverEntryPoint": true, "cudaGetDriverEntryPoint_ptsz": true,
@@ -33,8 +34,8 @@ var lookups = map[string]bool{
 	"cudaLibraryEnumerateKernels": true,
 }
 
-// ReadHostSymbols reads what a host linker would: data is an object, a static library or a shared
-// one.
+// ReadHostSymbols reads the symbols that a host linker would read. data is an object, a static
+// library or a shared one.
 func ReadHostSymbols(data []byte) HostSymbols {
 	var h HostSymbols
 	switch {
@@ -99,9 +100,9 @@ func (h *HostSymbols) add(object []byte) error {
 	return err
 }
 
-// refersTo reports a symbol that another object may define. A plain object may define one weakly
-// that nvcc's object defines as well; all instances of templates in nvcc's are weak. A variable of
-// C may be common to several.
+// refersTo reports whether another object may define a symbol. A plain object may weakly define a
+// symbol that nvcc's object defines as well; template instances in nvcc's object are all weak. A C
+// variable may be common to several objects.
 func refersTo(s symbol, isCUDA bool) bool {
 	switch {
 	case elf.ST_BIND(s.info) == elf.STB_LOCAL || s.name == "":
@@ -133,17 +134,17 @@ func (h *HostSymbols) addShared(data []byte) error {
 	return nil
 }
 
-// Names are those of the kernels and variables that are registered with the CUDA runtime by this
-// host code and that wanted has, with how the lists of nvlink spell them. A kernel's host function
-// has the kernel's name, and the text of the name stands in what is loaded. Another name of the
-// function (.set, .symver) means the kernel as well. Where only a text stands that begins with the
-// same function name, the two compilers may have spelled the parameters in two ways: then
-// everything of that function name is meant, as in the lists of nvcc. unknown says what is
-// registered by a name that is not seen: someone has renamed its symbol.
+// Names returns the wanted kernels and variables that this host code registers with the CUDA
+// runtime, with their spelling in nvlink's lists. A kernel's host function has the kernel's name,
+// and a loaded section contains the name as a text. An alias of the function (.set, .symver) stands
+// for the kernel as well. If only a text with the same function name exists, the two compilers may
+// have spelled the parameters differently. The spelling then covers every symbol of that function
+// name, as in nvcc's lists. unknown is a symbol that is registered by an unknown name: it was
+// renamed.
 func (c CUDAHost) Names(wanted func(name string) bool) (names map[string]string, unknown string, err error) {
 	names = map[string]string{}
 	var texts [][]byte
-	others := map[place][]string{} // whose own name no text has
+	others := map[place][]string{} // names that no text contains
 	err = c.object.eachSymbol(isDefined, func(_ uint32, s symbol) {
 		name := unversioned(s.name)
 		if elf.ST_BIND(s.info) == elf.STB_LOCAL || !wanted(name) {
@@ -161,14 +162,15 @@ func (c CUDAHost) Names(wanted func(name string) bool) (names map[string]string,
 	if err != nil || len(others) == 0 {
 		return names, "", err
 	}
-	static := map[place]bool{} // maybe a kernel, whose reference the assembler has resolved
+	static := map[place]bool{} // a possible kernel whose reference the assembler has resolved
 	if err = c.object.eachSymbol(isDefined, func(_ uint32, s symbol) {
 		for _, other := range others[s.place()] {
 			switch {
 			case s.name == "":
 			case names[other] == "" && isText(texts, s.name):
 				names[other] = s.name
-			case elf.ST_BIND(s.info) == elf.STB_LOCAL && !strings.HasPrefix(s.name, other): // foo.localalias is gcc's
+			// gcc creates foo.localalias.
+			case elf.ST_BIND(s.info) == elf.STB_LOCAL && !strings.HasPrefix(s.name, other):
 				static[s.place()] = true
 			}
 		}
@@ -191,7 +193,7 @@ func (c CUDAHost) Names(wanted func(name string) bool) (names map[string]string,
 	return names, unknown, err
 }
 
-// place is where a symbol stands.
+// place is the address of a symbol.
 type place struct {
 	section int
 	value   uint64
@@ -201,18 +203,18 @@ func (s symbol) place() place { return place{s.section, s.value} }
 
 func isDefined(section int) bool { return section != 0 }
 
-// unversioned is the name that others refer to by k@@V1, which .symver makes.
+// unversioned returns the name that other objects refer to k@@V1 by, which .symver writes.
 func unversioned(name string) string {
 	name, _, _ = strings.Cut(name, "@")
 	return name
 }
 
-// registrar is in the name of the function that registers kernels and variables.
+// registrar is part of the name of the function that registers kernels and variables.
 const registrar = "__nv_cudaEntityRegisterCallback"
 
-// registered are the places that the registering function refers to.
+// registered returns the places that the registering function refers to.
 func (o *relocatable) registered() (map[place]bool, error) {
-	var by symbol // one of them, as an object has one
+	var by symbol // an object has one; the largest is used
 	all, err := o.symbols(func(int) bool { return true })
 	for _, s := range all {
 		if elf.ST_TYPE(s.info) == elf.STT_FUNC && strings.Contains(s.name, registrar) && s.size >= by.size {
@@ -236,7 +238,7 @@ func (o *relocatable) registered() (map[place]bool, error) {
 	return places, nil
 }
 
-// loaded are the contents of the sections that are in memory when the program runs, without code.
+// loaded returns the contents of the sections that are loaded with the program, without code.
 func (o *relocatable) loaded() [][]byte {
 	out := [][]byte{nil}
 	for i := range o.sections {
@@ -248,7 +250,7 @@ func (o *relocatable) loaded() [][]byte {
 	return out
 }
 
-// isText reports whether name stands in texts, and not as the end of a longer one.
+// isText reports whether texts contain name, and not only as the end of a longer one.
 func isText(texts [][]byte, name string) bool {
 	whole := append([]byte(name), 0)
 	for _, t := range texts {
@@ -269,8 +271,7 @@ func isNameByte(b byte) bool {
 	return b == '_' || b == '$' || b >= 0x80 || b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z'
 }
 
-// byFunction is the pattern of everything whose name begins as that of a function does; "" if no
-// text does.
+// byFunction returns the pattern for all names of a function, or "" if no text contains it.
 func byFunction(texts [][]byte, name string) string {
 	stem := []byte(functionName(name))
 	if len(stem) > 0 && slices.ContainsFunc(texts, func(t []byte) bool { return bytes.Contains(t, stem) }) {
@@ -279,8 +280,8 @@ func byFunction(texts [][]byte, name string) string {
 	return ""
 }
 
-// functionName is a mangled name up to its template arguments and parameters: _ZN2ns1k of
-// _ZN2ns1kEPi. "" for one of another form.
+// functionName returns a mangled name without its template arguments and parameters: _ZN2ns1k for
+// _ZN2ns1kEPi. It returns "" for a name of another form.
 func functionName(name string) string {
 	rest, ok := strings.CutPrefix(name, "_Z")
 	if !ok {
@@ -302,7 +303,7 @@ func functionName(name string) string {
 	return ""
 }
 
-// sourceName is what follows an identifier with its length before it.
+// sourceName returns the text after an identifier with a length prefix.
 func sourceName(s string) string {
 	length, digits := 0, 0
 	for digits < len(s) && digits < 6 && s[digits] >= '0' && s[digits] <= '9' {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// registersAll is in the name of the function that runs before main, into which the optimiser puts
-// the registrar.
+// registersAll is part of the name of the function that runs before main. The optimizer inlines the
+// registrar into it.
 const registersAll = "__sti____cudaRegisterAll"
 
-// HostUses reports host code of an object that refers to one of its local variables, whose symbol
-// is wanted, other than to register it with the CUDA runtime. false if the object cannot be read.
+// HostUses reports whether the host code of an object refers to a local variable that wanted
+// accepts. References that register the variable with the CUDA runtime do not count. HostUses
+// returns false if the object cannot be read.
 func HostUses(object []byte, wanted func(symbol string) bool) bool {
 	o, err := parseRelocatable(object)
 	if err != nil {
@@ -62,7 +63,7 @@ func HostUses(object []byte, wanted func(symbol string) bool) bool {
 	return used
 }
 
-// relativeToNext are the relocations whose addend is 4 less than the place, since the processor
-// counts from the end of the instruction.
+// relativeToNext are the relocations whose addend is reduced by 4, since the processor counts from
+// the end of the instruction.
 var relativeToNext = map[elf.R_X86_64]bool{elf.R_X86_64_PC32: true, elf.R_X86_64_PLT32: true, elf.R_X86_64_GOTPCREL: true,
 	elf.R_X86_64_GOTPCRELX: true, elf.R_X86_64_REX_GOTPCRELX: true}

@@ -12,7 +12,7 @@ type objectWriter struct {
 	contents [][]byte
 }
 
-// add gives the section's number.
+// add adds a section and returns its number.
 func (w *objectWriter) add(name string, s elf.Section64, content []byte) int {
 	s.Size = uint64(len(content))
 	w.sections = append(w.sections, objectSection{Section64: s, label: name})
@@ -20,7 +20,7 @@ func (w *objectWriter) add(name string, s elf.Section64, content []byte) int {
 	return len(w.sections)
 }
 
-// addSymbols writes the symbol table and gives its number. Local symbols come first in list.
+// addSymbols adds the symbol table and returns its number. Local symbols come first in list.
 func (w *objectWriter) addSymbols(list []symbol) int {
 	le, body, names := binary.LittleEndian, make([]byte, symbolSize), []byte{0}
 	locals := 1
@@ -54,7 +54,7 @@ func (w *objectWriter) addRelocations(name string, of, symbols int, list []reloc
 		Info: uint32(of), Addralign: 8, Entsize: relaSize}, body)
 }
 
-// bytes adds the table of names and writes everything down.
+// bytes adds the section name table and returns the file.
 func (w *objectWriter) bytes() []byte {
 	const label = ".shstrtab"
 	names := []byte{0}

@@ -18,25 +18,25 @@ import (
 //	0   10 ff 10 ad     magic
 //	4   u32             version: 1 (clang 15 to 22), 2 (23)
 //	8   u64             size of this binary, a multiple of 8
-//	16  u64             place of the entries
+//	16  u64             offset of the entries
 //	24  u64             version 1: size of the one entry; version 2: number of entries
 //
-// an entry is kind of the image and kind of the offloading (u16 each), u32 flags, place and number
-// of its strings, place and size of its image; a string is place of the key and place of the value,
-// in version 2 also the length of the value. Places are from the start of the binary; keys and
-// values end with a zero byte.
+// An entry has the kind of the image and of the offloading (u16 each) and u32 flags. Then follow
+// offset and number of its strings, and offset and size of its image. A string is the offset of the
+// key and of the value, in version 2 also the length of the value. Offsets are from the start of
+// the binary; keys and values end with a zero byte.
 const (
 	offloadingSection = ".llvm.offloading"
 
 	offloadHeadSize  = 32
 	offloadEntrySize = 40
 	maxOffloadCount  = 4 << 10  // of entries; real ones have one for each architecture
-	maxOffloadTotal  = 64 << 10 // of entries in a section: ld -r joins those of thousands of objects
+	maxOffloadTotal  = 64 << 10 // of entries in a section: ld -r joins thousands of objects
 	maxOffloadWords  = 16       // of an entry; clang writes three or four
-	maxOffloadText   = 256      // of one of these
+	maxOffloadText   = 256      // of a key or a value
 )
 
-// Of OffloadBinaries.
+// Values in entries of OffloadBinaries.
 const (
 	imagePTX      = 5
 	offloadOpenMP = 1
@@ -44,7 +44,7 @@ const (
 
 var offloadMagic = []byte{0x10, 0xff, 0x10, 0xad}
 
-// readOffloading reads the content of the section.
+// readOffloading reads the OffloadBinaries of a section.
 func readOffloading(r io.ReaderAt, size int64) ([]Image, error) {
 	var out []Image
 	total := uint64(0)
@@ -65,8 +65,8 @@ func readOffloading(r io.ReaderAt, size int64) ([]Image, error) {
 	}
 }
 
-// readOffloadBinary reads one binary, which has at most size bytes, and says how many entries and
-// bytes it has.
+// readOffloadBinary reads one binary of at most size bytes. It returns the numbers of its entries
+// and bytes.
 func readOffloadBinary(r io.ReaderAt, off, size int64) (images []Image, count uint64, length int64, err error) {
 	var h [offloadHeadSize]byte
 	if _, err := r.ReadAt(h[:], off); err != nil {
@@ -106,7 +106,7 @@ type offloadBinary struct {
 	version uint32
 }
 
-// entry describes an image. ok is false if it is neither AMD's nor NVIDIA's, or of OpenMP.
+// entry describes an image. ok is false if it is neither AMD's nor NVIDIA's, or is for OpenMP.
 func (b offloadBinary) entry(at int64) (img Image, ok bool, err error) {
 	var h [offloadEntrySize]byte
 	if _, err := b.ReadAt(h[:], at); err != nil {
@@ -130,7 +130,7 @@ func (b offloadBinary) entry(at int64) (img Image, ok bool, err error) {
 	return img, ok, nil
 }
 
-// strings gives what an entry says of its image.
+// strings returns the keys and values of an entry.
 func (b offloadBinary) strings(at, count uint64) (map[string]string, error) {
 	size := uint64(16)
 	if b.version == 2 {
@@ -151,7 +151,7 @@ func (b offloadBinary) strings(at, count uint64) (map[string]string, error) {
 	return words, nil
 }
 
-// text is what stands at a place up to a zero byte; "" if there is none near.
+// text returns the zero-terminated text at an offset, or "" if it is not terminated nearby.
 func (b offloadBinary) text(at uint64) string {
 	if at >= uint64(b.Size()) {
 		return ""
@@ -164,8 +164,8 @@ func (b offloadBinary) text(at uint64) string {
 	return ""
 }
 
-// offloadImage is what code for an architecture is, by the words of its entry. Clang's bitcode for
-// NVIDIA is no LTO-IR: it is named by the architecture.
+// offloadImage returns the image that the strings of an entry describe. Clang's bitcode for NVIDIA
+// is not LTO-IR: it is named by the architecture.
 func offloadImage(words map[string]string, kind uint16, bitcode bool) (gencode.Image, bool) {
 	triple, arch := words["triple"], words["arch"]
 	if strings.HasPrefix(triple, "amdgcn-") || strings.HasPrefix(triple, "spirv64-amd-") {
@@ -195,8 +195,9 @@ func offloadImage(words map[string]string, kind uint16, bitcode bool) (gencode.I
 	return gencode.Image(c), true
 }
 
-// settings are features as in a target ID, ":sramecc+:xnack-" for "-xnack,+sramecc,-xnack". Clang
-// 17 writes them nowhere else, 23 behind the architecture as well.
+// settings converts features to a target ID's form: ":sramecc+:xnack-" for
+// "-xnack,+sramecc,-xnack". Clang 17 writes them only as features, 23 after the architecture as
+// well.
 func settings(features string) string {
 	var s []string
 	for _, f := range strings.Split(features, ",") {
@@ -208,16 +209,16 @@ func settings(features string) string {
 	return strings.Join(slices.Compact(s), "")
 }
 
-// Lacks are those of codes that a file does not have in any form: their code was lost on the way,
-// or never made.
+// Lacks returns the codes that a file does not have in any form: their code was lost in a link, or
+// never generated.
 func (f File) Lacks(codes []gencode.Code) []gencode.Code {
 	return slices.DeleteFunc(slices.Clone(codes), func(c gencode.Code) bool {
 		return slices.ContainsFunc(f.Members, func(m Member) bool { return m.Has(c) })
 	})
 }
 
-// Has reports code for c. Of AMD's it is for the very target: gfx90a where gfx90a is asked for, not
-// where gfx90a:xnack- is.
+// Has reports whether m has code for c. AMD code must be for the exact target: gfx90a:xnack- does
+// not count as gfx90a.
 func (m Member) Has(c gencode.Code) bool {
 	return slices.ContainsFunc(m.Images, func(i Image) bool {
 		return i.Code().String() == c.String() || gencode.SameTarget(i.Code(), c)

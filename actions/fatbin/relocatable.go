@@ -20,23 +20,22 @@ const (
 	relaSize          = 24
 )
 
-// relocatable is a host object that a compiler or ld -r made: ELF64, little endian, x86-64 or
-// aarch64. Every section lies within data, and none over another: whatever walks them ends in
+// relocatable is a host object of a compiler or ld -r: ELF64, little endian, x86-64 or aarch64.
+// Every section lies within data, and sections do not overlap, so that a walk over them takes
 // linear time.
 type relocatable struct {
 	data     []byte
 	machine  elf.Machine
-	headers  uint64 // where the section headers stand
+	headers  uint64 // offset of the section headers
 	sections []objectSection
-	order    []int // of the sections in the file; the one number too many is the table of their headers
+	order    []int // of sections in the file; the number after the last section is the header table
 }
 
 type objectSection struct {
 	elf.Section64
-	label string // the name, which Section64 has as an offset
+	label string // the name; Section64 has only its offset
 }
 
-// symbol is one symbol of a section.
 type symbol struct {
 	name    string
 	info    byte
@@ -79,12 +78,12 @@ func parseRelocatable(data []byte) (*relocatable, error) {
 	return o, o.readSections(uint64(h.Shnum), uint32(h.Shstrndx))
 }
 
-// intermediate sections hold a program in a compiler's own code: of gcc's -flto, of clang's with
-// -ffat-lto-objects and -fembed-bitcode.
+// intermediate are the prefixes of sections with a compiler's intermediate code: gcc's for -flto,
+// clang's for -ffat-lto-objects and -fembed-bitcode.
 var intermediate = []string{".gnu.lto_", ".gnu.debuglto_", ".llvm.lto", ".llvmbc"}
 
-// machineCode wants an object that says what it says once. A linker takes intermediate code in
-// place of the sections beside it, and in there the placeholder would stay.
+// machineCode rejects an object that also has intermediate code. A linker uses that instead of the
+// machine code, and the placeholder would stay in it.
 func (o *relocatable) machineCode() error {
 	for _, s := range o.sections {
 		if slices.ContainsFunc(intermediate, func(start string) bool { return strings.HasPrefix(s.label, start) }) {
@@ -94,8 +93,8 @@ func (o *relocatable) machineCode() error {
 	return nil
 }
 
-// readSections reads the headers. Numbers that do not fit into 16 bits are in section 0: objects
-// with 65280 sections and more exist, made of that many templates.
+// readSections reads the headers. Numbers that do not fit into 16 bits are in section 0: an object
+// with that many templates has 65280 sections or more.
 func (o *relocatable) readSections(count uint64, names uint32) error {
 	room := uint64(len(o.data))
 	if o.headers > room || room-o.headers < sectionHeaderSize {
@@ -131,14 +130,14 @@ func (o *relocatable) readSections(count uint64, names uint32) error {
 	return nil
 }
 
-// nameBudget is how long all names of a kind may be. Names may share bytes in their table, so that
-// many long ones fit into a small file; in real objects few do.
+// nameBudget limits the total length of names of a kind. Names may share bytes in their table, so
+// that many long ones fit into a small file; in real objects few do.
 func (o *relocatable) nameBudget() int { return 4 * len(o.data) }
 
 func (o *relocatable) sortSections() error {
 	o.order = make([]int, len(o.sections))
 	for i := range o.order {
-		o.order[i] = i + 1 // section 0 is none
+		o.order[i] = i + 1 // section 0 is empty
 	}
 	slices.SortFunc(o.order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(o.place(a).Off, o.place(b).Off), cmp.Compare(a, b))
@@ -155,7 +154,7 @@ func (o *relocatable) sortSections() error {
 	return nil
 }
 
-// place is a section, or the table of the section headers as if it were one.
+// place returns a section, or the section header table as if it were one.
 func (o *relocatable) place(i int) objectSection {
 	if i < len(o.sections) {
 		return o.sections[i]
@@ -173,8 +172,8 @@ func (o *relocatable) header(i int) elf.Section64 {
 	}
 }
 
-// fileSize is what the section takes in the file. Section 0 is none: its size may be the count of
-// sections.
+// fileSize returns the bytes of the section in the file. Section 0 has none: its size may be the
+// number of sections.
 func (s *objectSection) fileSize() uint64 {
 	if t := elf.SectionType(s.Type); t == elf.SHT_NOBITS || t == elf.SHT_NULL {
 		return 0
@@ -182,7 +181,7 @@ func (s *objectSection) fileSize() uint64 {
 	return s.Size
 }
 
-// content is the section's bytes, a part of the object's.
+// content returns the section's bytes, a slice of the object.
 func (o *relocatable) content(i int) []byte {
 	if s := &o.sections[i]; s.fileSize() > 0 {
 		return o.data[s.Off : s.Off+s.Size : s.Off+s.Size]
@@ -190,12 +189,13 @@ func (o *relocatable) content(i int) []byte {
 	return nil
 }
 
-// only finds the one section with the name. It gives -1 if there is none.
+// only returns the number of the single section with the name, or -1 if none has it.
 func (o *relocatable) only(name string) (int, error) {
 	return o.one("section "+name, func(s *objectSection) bool { return s.label == name && elf.SectionType(s.Type) != elf.SHT_NULL })
 }
 
-// one finds the section that is what, -1 if none is.
+// one returns the number of the single section that is accepts, or -1. what names the section in
+// errors.
 func (o *relocatable) one(what string, is func(*objectSection) bool) (int, error) {
 	found := -1
 	for i := range o.sections {
@@ -210,7 +210,7 @@ func (o *relocatable) one(what string, is func(*objectSection) bool) (int, error
 	return found, nil
 }
 
-// plain says why a section's bytes are not its content, if so.
+// plain returns an error if a section's bytes are not its content.
 func (o *relocatable) plain(i int) error {
 	s := &o.sections[i]
 	if elf.SectionType(s.Type) != elf.SHT_PROGBITS || elf.SectionFlag(s.Flags)&elf.SHF_COMPRESSED != 0 {
@@ -219,8 +219,8 @@ func (o *relocatable) plain(i int) error {
 	return nil
 }
 
-// symbols gives the symbols that keep wants, by their number. keep sees the section's number and
-// gets no symbols of none.
+// symbols returns the symbols whose section number keep accepts, by symbol number. keep is not
+// called for symbols without a section.
 func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, error) {
 	found := map[uint32]symbol{}
 	err := o.eachSymbol(func(section int) bool {
@@ -229,12 +229,12 @@ func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, e
 	return found, err
 }
 
-// specialSection is added to the reserved numbers of sections, which are no sections: a file may
-// have more than 65280.
+// specialSection is added to the reserved section numbers, which do not name sections: a file may
+// have more than 65280 sections.
 const specialSection = int(elf.SHN_LORESERVE) << 16
 
-// eachSymbol calls f for the symbols in the sections that keep wants: 0 for what is undefined,
-// specialSection and more for what is in none.
+// eachSymbol calls f for the symbols whose section keep accepts: 0 for undefined symbols,
+// specialSection and above for symbols without a section.
 func (o *relocatable) eachSymbol(keep func(section int) bool, f func(n uint32, s symbol)) error {
 	table, err := o.one("symbol table", func(s *objectSection) bool { return elf.SectionType(s.Type) == elf.SHT_SYMTAB })
 	if table < 0 || err != nil {
@@ -273,7 +273,7 @@ func (o *relocatable) eachSymbol(keep func(section int) bool, f func(n uint32, s
 	return nil
 }
 
-// relocationsOf gives the numbers of the sections that hold relocations of section i.
+// relocationsOf returns the numbers of the sections that hold relocations of section i.
 func (o *relocatable) relocationsOf(i int) []int {
 	var list []int
 	for n := range o.sections {
@@ -285,7 +285,7 @@ func (o *relocatable) relocationsOf(i int) []int {
 	return list
 }
 
-// eachRelocation calls f for the relocations that section i holds, until f gives an error.
+// eachRelocation calls f for the relocations in section i, until f returns an error.
 func (o *relocatable) eachRelocation(i int, f func(relocation) error) error {
 	s := &o.sections[i]
 	if elf.SectionType(s.Type) != elf.SHT_RELA || s.Entsize != relaSize || s.Size%relaSize != 0 {
@@ -301,7 +301,7 @@ func (o *relocatable) eachRelocation(i int, f func(relocation) error) error {
 	return nil
 }
 
-// text0 is the text at an offset of a table, up to its 0 byte.
+// text0 returns the zero-terminated text at an offset of a table.
 func text0(table []byte, at uint32) string {
 	if uint64(at) >= uint64(len(table)) {
 		return ""
@@ -310,7 +310,8 @@ func text0(table []byte, at uint32) string {
 	return string(text)
 }
 
-// alignUp rounds up to a power of two. ok is false if that overflows or align is none.
+// alignUp rounds up to a multiple of align. ok is false if that overflows or align is not a power
+// of two.
 func alignUp(n, align uint64) (rounded uint64, ok bool) {
 	if align <= 1 {
 		return n, true

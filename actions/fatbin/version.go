@@ -13,9 +13,9 @@ import (
 
 var ptxVersionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*\.version\s+([0-9]+)\.([0-9]+)`) })
 
-// VersionOf says what made device code of NVIDIA's: the toolkit that linkers compare with their own
-// is in machine code, and the versions of the languages are in PTX and LTO-IR. It is zero where the
-// code does not tell.
+// VersionOf returns the version of NVIDIA device code. For machine code it is the toolkit, which
+// linkers compare with their own; for PTX and LTO-IR it is the version of the language. It is zero
+// if the code does not record it.
 func VersionOf(kind gencode.Kind, code []byte) (v gencode.Version) {
 	switch {
 	case kind == gencode.PTX:
@@ -35,8 +35,8 @@ func VersionOf(kind gencode.Kind, code []byte) (v gencode.Version) {
 	return v
 }
 
-// releaseOf is 135 for a cubin of 13.5: up to ABI version 7 it is the ELF version, then it is in a
-// note, whose words are two of 16 bits, the release, and one more.
+// releaseOf returns 135 for a cubin of 13.5. Up to ABI version 7 it is the ELF version. Later it is
+// in a note, after a 16-bit word in the description.
 func releaseOf(cubin []byte) int {
 	e, err := OpenELF(bytes.NewReader(cubin))
 	if err != nil || e.Machine != machineCUDA {
@@ -45,7 +45,7 @@ func releaseOf(cubin []byte) int {
 	if e.ABIVersion < 8 {
 		return int(binary.LittleEndian.Uint16(cubin[versionAt:]))
 	}
-	const nameSize, described = 12, 12 + 12 // three words and the name come before
+	const nameSize, described = 12, 12 + 12 // three words and the name precede
 	if s := e.Section(".note.nv.cuinfo"); s != nil {
 		if note, err := s.Data(); err == nil && len(note) >= described+6 && binary.LittleEndian.Uint32(note) == nameSize {
 			return int(binary.LittleEndian.Uint16(note[described+4:]))
@@ -59,18 +59,18 @@ func readVersions(r io.Reader) (map[gencode.Kind]gencode.Version, error) {
 	return versionsOf(section), err
 }
 
-// versionsOf are the newest versions in a section of device code, by kind. Of each fatbin one image
-// of a kind is looked into: one toolkit has made all of them.
+// versionsOf returns the newest versions in a section of device code, by kind. It reads one image
+// per kind of each fatbin, since one toolkit generated all of them.
 func versionsOf(section []byte) map[gencode.Kind]gencode.Version {
 	containers, err := splitContainers(section)
 	if err != nil {
-		return nil // who reads the images says it
+		return nil // the reader of the images reports it
 	}
 	newest := map[gencode.Kind]gencode.Version{}
 	for _, c := range containers {
 		seen := map[gencode.Kind]bool{}
 		for _, e := range c.entries {
-			kind := gencode.SASS // of --concat
+			kind := gencode.SASS // for --concat
 			if img, known := image(e, 0); known {
 				kind = img.Kind
 			}
@@ -86,10 +86,10 @@ func versionsOf(section []byte) map[gencode.Kind]gencode.Version {
 	return newest
 }
 
-// versionOfEntry is the version of the first image of an entry. That of LTO-IR which is scrambled
-// is half known: the header of the entry has it for the container.
+// versionOfEntry returns the version of the first image of an entry. For scrambled LTO-IR only the
+// version of the container is known, from the entry's header.
 func versionOfEntry(e []byte) gencode.Version {
-	const most = 64 << 20 // to be unpacked for a number
+	const most = 64 << 20 // limit for decompression
 	if binary.LittleEndian.Uint64(e[0x28:])&flagPacked != 0 && binary.LittleEndian.Uint64(e[0x38:]) > most {
 		return gencode.Version{}
 	}

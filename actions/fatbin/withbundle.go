@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// clangPlace is where clang puts final device code in an object: a section with nothing else, and
-// one with the record that points to it.
+// clangPlace names the sections of an object that clang writes final device code to. One has only
+// the code, and one has the record that points to it.
 type clangPlace struct {
 	section, wrapper string
 	align            uint64
 }
 
-// The sections of HIP and of CUDA.
+// The sections of HIP, and the alignment of its code.
 const (
 	bundleSection  = ".hip_fatbin"
 	bundlesWrapper = ".hipFatBinSegment"
@@ -25,22 +25,22 @@ var (
 	fatbinPlace = clangPlace{finalSection, wrapperSection, 8}
 )
 
-// What bundles of device code start with.
+// Magic numbers of bundles of device code.
 var (
 	bundleMagic           = []byte("__CLANG_OFFLOAD_BUNDLE__")
 	compressedBundleMagic = []byte("CCOB")
 )
 
-// WithBundle puts a bundle of HIP code into an object that clang compiled with a placeholder in its
-// place: the host compiler then runs beside the device compilers, not after them. The result is
-// byte for byte the object that clang makes of the bundle itself. An object without kernels and
-// device variables has no place for a bundle, and stays as it is. Errors are for objects that a
-// bundle cannot be put into.
+// WithBundle puts a bundle of HIP code into an object that clang compiled with a placeholder
+// instead. The host compiler can then run concurrently with the device compilers. The result is
+// byte for byte the object that clang writes for the bundle itself. An object without kernels and
+// device variables has no section for a bundle and is returned unchanged. An error reports an
+// object that cannot take a bundle.
 //
-// The placeholder is the content of the file that clang is given with -fcuda-include-gpubinary.
-// Clang does not look into that file. Clang 15 treats the content as a string literal, with a 0
-// byte at its end, and makes one of all literals that are equal, so it must be none that a program
-// has; clang 19 writes it as it is.
+// The placeholder is the content of the file that clang gets by -fcuda-include-gpubinary. Clang
+// does not parse that file. Clang 15 treats the content as a string literal, with a 0 byte at its
+// end, and merges equal literals; so no program may contain the placeholder. Clang 19 writes the
+// content unchanged.
 func WithBundle(object []byte, placeholder string, bundle []byte) ([]byte, error) {
 	if !bytes.HasPrefix(bundle, bundleMagic) && !bytes.HasPrefix(bundle, compressedBundleMagic) {
 		return nil, errors.New("what is to be put into the object is no bundle of device code")
@@ -48,8 +48,8 @@ func WithBundle(object []byte, placeholder string, bundle []byte) ([]byte, error
 	return bundlePlace.fill(object, placeholder, bundle)
 }
 
-// WithClangFatbin is WithBundle for CUDA that clang compiled: what it puts in place of the
-// placeholder is a fatbin. (nvcc's objects are another matter, see WithFatbin.)
+// WithClangFatbin is WithBundle for CUDA that clang compiled: it replaces the placeholder by a
+// fatbin. (For nvcc's objects, see WithFatbin.)
 func WithClangFatbin(object []byte, placeholder string, fatbin []byte) ([]byte, error) {
 	if !bytes.HasPrefix(fatbin, fatbinMagic) {
 		return nil, errors.New("what is to be put into the object is no fatbin")
@@ -57,9 +57,8 @@ func WithClangFatbin(object []byte, placeholder string, fatbin []byte) ([]byte, 
 	return fatbinPlace.fill(object, placeholder, fatbin)
 }
 
-// WithOffloading is WithBundle for relocatable code of clang's new offload driver: what it puts in
-// place of the placeholder are OffloadBinaries. Every object has the place, and nothing points to
-// it.
+// WithOffloading is WithBundle for relocatable code of clang's new offload driver: it replaces the
+// placeholder by OffloadBinaries. Every object has the section, and nothing points to it.
 func WithOffloading(object []byte, placeholder string, code []byte) ([]byte, error) {
 	if !bytes.HasPrefix(code, offloadMagic) {
 		return nil, errors.New("what is to be put into the object is no offload binary")
@@ -93,7 +92,7 @@ func WithOffloading(object []byte, placeholder string, code []byte) ([]byte, err
 	return o.replace(at, code)
 }
 
-// fill puts device code in place of the placeholder.
+// fill replaces the placeholder by device code.
 func (p clangPlace) fill(object []byte, placeholder string, code []byte) ([]byte, error) {
 	o, err := parseRelocatable(object)
 	if err != nil {
@@ -116,7 +115,7 @@ func (p clangPlace) fill(object []byte, placeholder string, code []byte) ([]byte
 	return o.replace(at, append(bytes.Clone(code), end...))
 }
 
-// none is an object that refers to no device code.
+// none handles an object that refers to no device code.
 func (p clangPlace) none(o *relocatable) ([]byte, error) {
 	wrapper, err := o.only(p.wrapper)
 	if err == nil && wrapper >= 0 {
@@ -125,9 +124,9 @@ func (p clangPlace) none(o *relocatable) ([]byte, error) {
 	return o.data, err
 }
 
-// held checks that a section has the placeholder alone, and that one record points to it: host code
-// that has the same literal would point to it as well. It gives what clang wrote behind the
-// placeholder, the 0 byte that ends a literal or nothing.
+// held checks that a section has only the placeholder, and that one record points to it. Host code
+// with the same literal would point to it as well. held returns the bytes that clang wrote after
+// the placeholder: the 0 byte that ends a literal, or nothing.
 func (p clangPlace) held(o *relocatable, at int, want string) (end []byte, err error) {
 	if err := o.replaceable(at, p.align, ""); err != nil {
 		return nil, err

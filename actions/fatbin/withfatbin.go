@@ -10,19 +10,17 @@ import (
 	"slices"
 )
 
-// The sections that nvcc puts device code into: the first is still to be linked, the second is
-// final.
+// The sections that nvcc writes device code to: the first is not linked yet, the second is final.
 const (
 	linkableSection = "__nv_relfatbin"
 	finalSection    = ".nv_fatbin"
 )
 
-// WithFatbin puts a fatbin into an object that was compiled with another one in its place: the host
-// compiler then runs beside the device compilers, not after them. object has one section of device
-// code, __nv_relfatbin or .nv_fatbin, with the one symbol fatbinData at its start. The sections
-// keep their order and are laid out as GNU as lays them out, so the result is byte for byte the
-// object that the compiler makes of the fatbin itself. Errors are for objects that a fatbin cannot
-// be put into.
+// WithFatbin replaces the fatbin of an object that was compiled with another one. The host compiler
+// can then run concurrently with the device compilers. object has one section of device code,
+// __nv_relfatbin or .nv_fatbin, with the one symbol fatbinData at its start. The sections keep
+// their order and are laid out as GNU as does it. So the result is byte for byte the object that
+// the compiler writes for the fatbin itself. An error reports an object that cannot take a fatbin.
 func WithFatbin(object, fatbin []byte) ([]byte, error) {
 	if !bytes.HasPrefix(fatbin, fatbinMagic) {
 		return nil, errors.New("what is to be put into the object is no fatbin")
@@ -41,7 +39,7 @@ func WithFatbin(object, fatbin []byte) ([]byte, error) {
 	if err := o.replaceable(at, 8, "fatbinData"); err != nil {
 		return nil, fmt.Errorf("section %s: %w", o.sections[at].label, err)
 	}
-	fill := -len(fatbin) & 7 // the compiler writes it in words of 8 bytes
+	fill := -len(fatbin) & 7 // the compiler writes words of 8 bytes
 	return o.replace(at, append(bytes.Clone(fatbin), make([]byte, fill)...))
 }
 
@@ -62,8 +60,8 @@ func (o *relocatable) deviceSection() (int, error) {
 	return max(linkable, final), nil
 }
 
-// replaceable checks that nothing in the object depends on what the section holds. It has one
-// symbol, name, or none if that is "".
+// replaceable checks that nothing in the object depends on the content of the section. The section
+// must have the one symbol name, or no named symbol if name is "".
 func (o *relocatable) replaceable(at int, align uint64, name string) error {
 	if err := o.plain(at); err != nil {
 		return err
@@ -94,8 +92,8 @@ func (o *relocatable) symbolsOf(at int) (map[uint32]symbol, error) {
 	return o.symbols(func(section int) bool { return section == at })
 }
 
-// onlySymbol checks that the symbols of a section are its own, which has no name, and the one with
-// the name, if that is not "".
+// onlySymbol checks that a section has only its own symbol, which has no name, and the named one if
+// name is not "".
 func onlySymbol(symbols map[uint32]symbol, name string) error {
 	named := 0
 	for _, s := range symbols {
@@ -113,8 +111,8 @@ func onlySymbol(symbols map[uint32]symbol, name string) error {
 	return nil
 }
 
-// pointers gives the sections that relocations against the symbols are for, once for each
-// relocation. All of them must mean the start of the symbols' section.
+// pointers returns the sections that contain relocations against the symbols, once for each
+// relocation. All relocations must refer to the start of the symbols' section.
 func (o *relocatable) pointers(symbols map[uint32]symbol) ([]int, error) {
 	var from []int
 	for i := range o.sections {
@@ -138,8 +136,7 @@ func (o *relocatable) pointers(symbols map[uint32]symbol) ([]int, error) {
 	return from, nil
 }
 
-// replace lays the object out anew with other content in one section. What is between the sections
-// is 0.
+// replace rebuilds the object with other content in one section. Padding between sections is 0.
 func (o *relocatable) replace(at int, content []byte) ([]byte, error) {
 	laid, total, err := o.layout(at, uint64(len(content)))
 	if err != nil {
@@ -163,11 +160,11 @@ func (o *relocatable) replace(at int, content []byte) ([]byte, error) {
 	return out, nil
 }
 
-// layout places the sections, in the order that they have in the file, with another size for one of
-// them. It gives the sections, then the table of their headers, and the size of the file.
+// layout assigns offsets to the sections, in file order, with another size for one of them. It
+// returns the sections, then their header table, and the size of the file.
 func (o *relocatable) layout(at int, size uint64) (laid []objectSection, total uint64, err error) {
 	laid = append(slices.Clone(o.sections), o.place(len(o.sections)))
-	limit := 2*uint64(len(o.data)) + size // what alignment adds is less than what it aligns
+	limit := 2*uint64(len(o.data)) + size // alignment adds less than the aligned size
 	total = elfHeaderSize
 	for _, i := range o.order {
 		s := &laid[i]
@@ -184,8 +181,8 @@ func (o *relocatable) layout(at int, size uint64) (laid []objectSection, total u
 	return laid, total, nil
 }
 
-// alignment is what the section's place in the file keeps: not all that its address needs, if it
-// did not stand at such a place before.
+// alignment returns the alignment that the section's file offset keeps. It is less than the address
+// requires if the original offset was less aligned.
 func (s *objectSection) alignment() uint64 {
 	if align := s.Addralign; align > 1 && s.Off%align == 0 {
 		return align

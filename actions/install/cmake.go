@@ -11,20 +11,24 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// The package of CMake. What CMake 3.25 and 4.4 do with an imported static library that has device
-// code, which is what this is written for:
+// The package of CMake relies on what CMake 3.25 and 4.4 do with an imported static library that
+// has device code:
 //
-//   - With the language CUDA among its IMPORTED_LINK_INTERFACE_LANGUAGES, a program of plain C++ is linked as one of CUDA, with the runtime that its
-//     CUDA_RUNTIME_LIBRARY says, cudadevrt, rt, pthread and dl.
-//   - With CUDA_SEPARABLE_COMPILATION, the link of such a program gets a device link, and the library's file is one of its inputs. With
-//     CUDA_RESOLVE_DEVICE_SYMBOLS it is left out there.
-//   - $<DEVICE_LINK:-dlto> among its INTERFACE_LINK_OPTIONS has that device link read the LTO-IR. CMake itself gives -dlto to programs with
-//     INTERPROCEDURAL_OPTIMIZATION only; those have their own device code as LTO-IR too, and then calls into the library are optimised.
-//   - Equal options are given once, so one of two words would lose its first: -Xnvlink=-Xnvvm=... is one.
-//   - The CUDA::cudart_static of FindCUDAToolkit may be of another toolkit than the compiler's (4.4, with one toolkit in /usr and the compiler's
-//     elsewhere), and two runtimes do not link: it is for projects without the language CUDA.
+//   - If CUDA is among its IMPORTED_LINK_INTERFACE_LANGUAGES, CMake links a program of plain C++ as
+//     a CUDA program. The link has the runtime of CUDA_RUNTIME_LIBRARY, cudadevrt, rt, pthread and
+//     dl.
+//   - With CUDA_SEPARABLE_COMPILATION, the link of such a program gets a device link that reads the
+//     library's file. With CUDA_RESOLVE_DEVICE_SYMBOLS the device link omits the file.
+//   - $<DEVICE_LINK:-dlto> among its INTERFACE_LINK_OPTIONS makes that device link read the LTO-IR.
+//     CMake itself passes -dlto only to programs with INTERPROCEDURAL_OPTIMIZATION; those have
+//     LTO-IR of their own too, and then calls into the library are optimized.
+//   - CMake removes duplicate options, so that an option of two words could lose its first word:
+//     -Xnvlink=-Xnvvm=... is one word.
+//   - CUDA::cudart_static of FindCUDAToolkit may belong to another toolkit than the compiler, and
+//     two runtimes do not link. (4.4 does so with one toolkit in /usr and the compiler's in another
+//     folder.) It is only for projects without the language CUDA.
 
-// cmakeConfig is NAMEConfig.cmake.
+// cmakeConfig returns the text of NAMEConfig.cmake.
 func (k *Package) cmakeConfig() (string, error) {
 	w := &cmakeText{name: k.Name}
 	w.line("# Written by kbuild install: the package %s for find_package of CMake. It finds its files from where it is.", strings.TrimSpace(k.Name+" "+k.Version))
@@ -58,11 +62,11 @@ func (k *Package) cmakeConfig() (string, error) {
 	return w.String(), nil
 }
 
-// cmakeText is a file of CMake. In its lines @x is a variable of this package's own.
+// cmakeText is a CMake file. In its lines @x is a private variable of this package.
 type cmakeText struct {
 	strings.Builder
 	name string
-	tree bool // it is no package that find_package reads
+	tree bool // included by kbuild_add_library, not read by find_package
 }
 
 func (w *cmakeText) line(format string, args ...any) {
@@ -70,7 +74,7 @@ func (w *cmakeText) line(format string, args ...any) {
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
-// notFound ends find_package, or a kbuild_add_library.
+// notFound writes the commands that end find_package or kbuild_add_library with an error.
 func (w *cmakeText) notFound(indent, format string, args ...any) {
 	if w.tree {
 		w.line("%smessage(FATAL_ERROR %s)", indent, cmakeQuoted(fmt.Sprintf("kbuild: "+format, args...)))
@@ -81,17 +85,17 @@ func (w *cmakeText) notFound(indent, format string, args ...any) {
 	w.line("%sreturn()", indent)
 }
 
-// cmakeQuoted is a quoted argument, in which nothing is replaced.
+// cmakeQuoted returns a quoted argument without any expansion.
 func cmakeQuoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(s) + `"`
 }
 
-// cmakeListed is an element of a list in a quoted argument.
+// cmakeListed returns an element of a list within a quoted argument.
 func cmakeListed(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, `;`, `\;`).Replace(s)
 }
 
-// cmakeComponents finds which libraries are asked for: all, or components and what they need.
+// cmakeComponents writes the selection of libraries: all, or the components and their dependencies.
 func (k *Package) cmakeComponents(w *cmakeText) {
 	var all []string
 	for _, e := range k.libraries() {
@@ -115,8 +119,8 @@ func (k *Package) cmakeComponents(w *cmakeText) {
 	w.line("endforeach()")
 }
 
-// cmakeBehind are the names of the targets that stand for a library and for what it needs. linked
-// says that one with a device link of its own needs it.
+// cmakeBehind appends the names of the targets of a library and of its dependencies. linked reports
+// that a library with a device link of its own depends on it.
 func (k *Package) cmakeBehind(names []string, e plan.Export, linked bool) []string {
 	name := cmakeName(e, linked)
 	if slices.Contains(names, name) {
@@ -129,8 +133,8 @@ func (k *Package) cmakeBehind(names []string, e plan.Export, linked bool) []stri
 	return names
 }
 
-// linkedSuffix ends the name of a library whose device code one with device_link has linked:
-// whoever needs it for that one must not link it again.
+// linkedSuffix ends the target name of a library whose device code another library has linked.
+// Targets that use it through that library must not link the code again.
 const linkedSuffix = ".linked"
 
 func cmakeName(e plan.Export, linked bool) string {
@@ -144,7 +148,7 @@ func (k *Package) named(label string) plan.Export {
 	return k.exports[slices.IndexFunc(k.exports, func(e plan.Export) bool { return e.Label == label })]
 }
 
-// cmakeChecks refuses a project that could not link a library.
+// cmakeChecks writes the checks that reject a project that could not link a library.
 func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
 	if !e.Links.DeviceLink {
 		return nil
@@ -180,7 +184,7 @@ func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
 	return nil
 }
 
-// cmakePackages finds the packages that the libraries need.
+// cmakePackages writes the find_dependency calls for the libraries.
 func (k *Package) cmakePackages(w *cmakeText) {
 	for _, e := range k.libraries() {
 		l := e.Links
@@ -208,7 +212,7 @@ func (k *Package) cmakePackages(w *cmakeText) {
 	}
 }
 
-// cmakeWanted is the condition under which a library is.
+// cmakeWanted returns the condition under which a library is used.
 func (k *Package) cmakeWanted(e plan.Export) string {
 	wanted := fmt.Sprintf(`"%s" IN_LIST _%s_wanted`, e.Name, k.Name)
 	if k.behindClosed(e) {
@@ -217,7 +221,7 @@ func (k *Package) cmakeWanted(e plan.Export) string {
 	return wanted
 }
 
-// behindClosed reports a library whose device code was linked into another one.
+// behindClosed reports whether the device code of a library was linked into another library.
 func (k *Package) behindClosed(e plan.Export) bool {
 	return e.Links.DeviceLink && slices.ContainsFunc(k.exports, func(u plan.Export) bool {
 		return u.Links.Closed && slices.Contains(k.cmakeBehind(nil, u, true), cmakeName(e, true))
@@ -273,7 +277,7 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 	return nil
 }
 
-// cmakeIncludes are the folders of a library's headers.
+// cmakeIncludes returns the include folders of a library.
 func (k *Package) cmakeIncludes(e plan.Export) []string {
 	switch {
 	case k.tree != nil:
@@ -291,7 +295,7 @@ func (k *Package) cmakePath(e plan.Export) string {
 	return cmakeListed(cache.Absolute(k.root, e.File))
 }
 
-// cmakeShared says what a shared library is called and loads.
+// cmakeShared sets the soname and the dependencies of a shared library.
 func (k *Package) cmakeShared(w *cmakeText, e plan.Export, property func(name, value string)) error {
 	name, err := k.soname(e)
 	if e.Kind == manifest.Library {
@@ -307,7 +311,8 @@ func (k *Package) cmakeShared(w *cmakeText, e plan.Export, property func(name, v
 		if dir := k.tree.runtimeDir("libcudart.so"); dir != "" {
 			property("INTERFACE_LINK_OPTIONS", "LINKER:-rpath-link,"+cmakeListed(dir))
 		}
-	} else if e.Links.CUDA && e.Links.Runtime == "shared" { // CUDA::cudart is of no kind that CMake would make the option for
+	} else if e.Links.CUDA && e.Links.Runtime == "shared" {
+		// CMake adds no -rpath-link for the kind of target that CUDA::cudart is.
 		w.line("  if(TARGET CUDA::cudart)")
 		w.line("    get_target_property(@cudart CUDA::cudart IMPORTED_LOCATION)")
 		w.line(`    get_filename_component(@cudart "${@cudart}" DIRECTORY)`)
@@ -317,7 +322,7 @@ func (k *Package) cmakeShared(w *cmakeText, e plan.Export, property func(name, v
 	return err
 }
 
-// cmakeNeeds are the targets of what a library needs.
+// cmakeNeeds returns the targets that a library depends on.
 func (k *Package) cmakeNeeds(e plan.Export, linked bool) (targets []string) {
 	for _, label := range e.Needs {
 		targets = append(targets, k.Name+"::"+cmakeName(k.named(label), linked))
@@ -325,7 +330,7 @@ func (k *Package) cmakeNeeds(e plan.Export, linked bool) (targets []string) {
 	return targets
 }
 
-// cmakeLibraries names the libraries that a link with e adds, and their folders.
+// cmakeLibraries sets the libraries that a link with e adds, and their folders.
 func (k *Package) cmakeLibraries(e plan.Export, name string, property func(name, value string)) {
 	l := e.Links
 	libs := k.cmakeNeeds(e, l.Closed || name != e.Name)
@@ -343,12 +348,14 @@ func (k *Package) cmakeLibraries(e plan.Export, name string, property func(name,
 	}
 }
 
-// cmakeStatic says what a link with a static library adds.
+// cmakeStatic sets what a link with a static library adds.
 func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
 	l := e.Links
 	languages := map[bool]string{true: "CXX", false: "C"}[l.CXX]
 	k.cmakeLibraries(e, name, property)
-	if l.Always { // the archive itself, which CMake names later, then adds nothing. CMake splits what is in HOST_LINK at commas
+	// The archive itself, which CMake names later, adds nothing after this option. CMake splits
+	// HOST_LINK at commas.
+	if l.Always {
 		property("INTERFACE_LINK_OPTIONS", "$<HOST_LINK:LINKER:--whole-archive$<COMMA>"+k.cmakePath(e)+"$<COMMA>--no-whole-archive>")
 	}
 	if l.HostLTO != "" {
@@ -373,9 +380,9 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 	k.cmakeDeviceLink(w, e, name, property)
 }
 
-// cudaTargets are FindCUDAToolkit's names of what CMake links by itself where the language CUDA is
-// there. A library in its build tree is linked with the runtime of the toolkit that makes it, which
-// is here.
+// cudaTargets returns FindCUDAToolkit's targets for what CMake links by itself if the language CUDA
+// is enabled. For a build tree it returns the runtime of the toolkit that builds the library, which
+// is local.
 func (k *Package) cudaTargets(l plan.Links) string {
 	if k.tree != nil {
 		return strings.Join(k.tree.runtime(l), ";")
@@ -384,13 +391,15 @@ func (k *Package) cudaTargets(l plan.Links) string {
 	if l.Runtime == "shared" {
 		runtime = "CUDA::cudart"
 	}
-	if l.Closed { // its device code may launch kernels; FindCUDAToolkit of 3.25 has no name for what that takes
+	// Device code of a closed library may launch kernels, for which FindCUDAToolkit of 3.25 has no
+	// target.
+	if l.Closed {
 		return "cudadevrt;" + runtime
 	}
 	return runtime
 }
 
-// cmakeDeviceLink says whether a program's device link takes the library.
+// cmakeDeviceLink sets whether a program's device link reads the library.
 func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
 	l := e.Links
 	switch {
@@ -419,11 +428,11 @@ func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, prop
 	}
 }
 
-// cmakeVersion is NAMEConfigVersion.cmake, see CMakeVersion: a version is good for requests of the
-// same first number that are not newer, and for ranges that hold it.
+// cmakeVersion returns the text of NAMEConfigVersion.cmake, see CMakeVersion. A version satisfies
+// requests with the same major number that are not newer, and ranges that contain it.
 func (k *Package) cmakeVersion() string { return CMakeVersion("kbuild install", k.Version) }
 
-// CMakeVersion is the version file of a package that somebody has written.
+// CMakeVersion returns the version file of a package. by names the command that writes the package.
 func CMakeVersion(by, version string) string {
 	major, _, _ := strings.Cut(version, ".")
 	return fmt.Sprintf(`# Written by %[3]s.

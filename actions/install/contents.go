@@ -11,15 +11,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// What is said of a library's device code is what its file holds, not what the manifest asks for.
+// Statements about a library's device code come from its file, not from the manifest.
 
-// contents are the device code of a library.
+// contents describes the device code of a library.
 type contents struct {
-	open, final []string // code that is to be linked, and that runs, each once and sorted: "lto_80", "sm_80"
+	// open is relocatable code and final is final code, each sorted without duplicates: "lto_80",
+	// "sm_80".
+	open, final []string
 	members     [][]gencode.Image
 }
 
-// contentsOf reads a library that is built.
+// contentsOf reads the device code of a built library.
 func (k *Package) contentsOf(e plan.Export) (contents, error) {
 	if c, ok := k.found[e.Label]; ok || e.HeaderOnly {
 		return c, nil
@@ -60,7 +62,7 @@ func spelled(codes []gencode.Code) (names []string) {
 	return names
 }
 
-// String says what there is, for people.
+// String returns the codes for people to read.
 func (c contents) String() string {
 	switch {
 	case len(c.open) > 0 && len(c.final) > 0:
@@ -73,7 +75,7 @@ func (c contents) String() string {
 	return "none"
 }
 
-// all are the codes of both sorts.
+// all returns the final and relocatable codes, each once.
 func (c contents) all() (codes []string) {
 	for _, code := range slices.Concat(c.final, c.open) {
 		if !slices.Contains(codes, code) {
@@ -83,8 +85,8 @@ func (c contents) all() (codes []string) {
 	return codes
 }
 
-// links are those among known architectures for which every object of the library has code that a
-// device link takes: "80", "90a". nvlink passes over an object without, and says so in a warning at
+// links returns the known architectures for which every object of the library has code that a
+// device link can use: "80", "90a". nvlink skips an object without such code, with a warning at
 // most.
 func (c contents) links(known []gencode.Code) (archs []string) {
 	for _, target := range known {
@@ -98,7 +100,7 @@ func (c contents) links(known []gencode.Code) (archs []string) {
 	return archs
 }
 
-// number is an architecture as CMake has it.
+// number returns an architecture as CMake spells it.
 func number(c gencode.Code) string { return fmt.Sprintf("%d%s", c.Num, c.Suffix) }
 
 func numbers(codes []gencode.Code) (list []string) {

@@ -1,5 +1,5 @@
-// Package install puts what a build has made where other projects find it: libraries, programs,
-// headers and modules below a prefix, and beside them what CMake and pkg-config ask for. It knows
+// Package install copies outputs of a build to a prefix where other projects find them: libraries,
+// programs, headers and modules. It also writes the files that CMake and pkg-config read. It knows
 // where such files go and how they are written, and nothing of how they were built.
 package install
 
@@ -16,7 +16,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Package is what is installed together.
+// Package is a set of files that are installed together.
 type Package struct {
 	Name, Version, Description string
 
@@ -24,20 +24,21 @@ type Package struct {
 	exports []plan.Export // dependencies first
 	archs   []gencode.Code
 	files   []File
-	found   map[string]contents // what libraries hold, by label
-	tree    *Tree               // the libraries stay where they are built; nil for those that are installed
+	found   map[string]contents // device code of libraries, by label
+	// tree is nil if the libraries are installed; else they stay in the build tree.
+	tree *Tree
 }
 
-// File is one of them.
+// File is a file to install.
 type File struct {
 	Path string      // below the prefix, slash-separated
-	Mode fs.FileMode // of a file that is no link
-	From string      // the file whose content it has, as actions name it; "" if it has another
-	Link string      // what a symbolic link names; "" for a file
+	Mode fs.FileMode // of a file that is not a link
+	From string      // source file, as actions name it; "" for a generated file
+	Link string      // target of a symbolic link; "" for a file
 
-	runPaths map[string]string      // of a program: what stands there in place of folders of the build tree
-	text     func() (string, error) // of a file that is written here
-	pos      manifest.Pos           // of what asks for it
+	runPaths map[string]string      // of a program: replacements for folders of the build tree
+	text     func() (string, error) // content of a generated file
+	pos      manifest.Pos           // of the target in the manifest
 }
 
 // Folders below the prefix.
@@ -47,21 +48,21 @@ const (
 	libDir     = "lib"
 )
 
-// Modes of files: the umask of who installs has no say, as with make and CMake.
+// File modes. The user's umask does not apply, as with make and CMake.
 const (
 	plainMode   fs.FileMode = 0o644
 	programMode fs.FileMode = 0o755
 )
 
-// Labels are the targets that are installed where labels are asked for: those, and the libraries
-// that links with them or programs need.
+// Labels returns the targets to install for the requested labels: those, and the libraries that
+// links with them or programs need.
 func Labels(exports []plan.Export, labels []string) []string {
 	want := map[string]bool{}
 	for _, label := range labels {
 		want[label] = true
 	}
 	var out []string
-	for _, e := range slices.Backward(exports) { // dependencies come last so
+	for _, e := range slices.Backward(exports) { // dependents come before their dependencies
 		if want[e.Label] {
 			out = append(out, e.Label)
 			for _, need := range e.Needs {
@@ -73,8 +74,8 @@ func Labels(exports []plan.Export, labels []string) []string {
 	return out
 }
 
-// New is the package of what Labels gave. archs are the architectures that the toolkit knows.
-// Nothing needs to be built yet.
+// New returns the package of the targets that Labels returned. archs are the architectures that the
+// toolkit knows. Nothing needs to be built yet.
 func New(p *manifest.Project, exports []plan.Export, labels []string, archs []gencode.Code) (*Package, manifest.Diagnostics) {
 	k := &Package{root: p.Root, archs: archs}
 	for _, e := range exports {
@@ -93,7 +94,7 @@ func New(p *manifest.Project, exports []plan.Export, labels []string, archs []ge
 	return k, k.clashes()
 }
 
-// check says what of the package others could not use.
+// check reports what other projects could not use.
 func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
 	for _, e := range k.exports {
 		if e.Fault != "" {
@@ -118,13 +119,13 @@ func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
 	return append(diags, k.namesakes()...)
 }
 
-// flagsFault refuses the flags of a library of headers: they are for compilers that kbuild runs.
+// flagsFault reports flags of a header-only library: they are for compilers that kbuild runs.
 func flagsFault(e plan.Export) manifest.Diagnostic {
 	return manifest.Diagnostic{Pos: e.Links.Flags, Summary: e.Label + " has flags, which users outside of kbuild would not get",
 		Detail: "Use defines and libs, or set the flags where the library is used."}
 }
 
-// namesakes reports libraries that CMake and pkg-config could not tell apart.
+// namesakes reports libraries with the same name for CMake and pkg-config.
 func (k *Package) namesakes() (diags manifest.Diagnostics) {
 	names := map[string]plan.Export{}
 	for _, e := range k.libraries() {
@@ -137,7 +138,7 @@ func (k *Package) namesakes() (diags manifest.Diagnostics) {
 	return diags
 }
 
-// clashes reports two files with one place.
+// clashes reports two files with the same path.
 func (k *Package) clashes() (diags manifest.Diagnostics) {
 	first := map[string]File{}
 	kept := k.files[:0]
@@ -155,11 +156,11 @@ func (k *Package) clashes() (diags manifest.Diagnostics) {
 	return diags
 }
 
-// Files are those of the package, in the order in which they are installed: what others are found
-// by comes last.
+// Files returns the files of the package in the order in which they are installed. The files for
+// CMake and pkg-config are last.
 func (k *Package) Files() []File { return k.files }
 
-// Made are the headers of the package that generate blocks make.
+// Made returns the headers of the package that generate blocks write.
 func (k *Package) Made() (files []string) {
 	for _, e := range k.exports {
 		for _, h := range e.Headers {
@@ -171,7 +172,7 @@ func (k *Package) Made() (files []string) {
 	return files
 }
 
-// lay gives every file its place.
+// lay assigns a path to every file.
 func (k *Package) lay() {
 	for _, e := range k.exports {
 		switch {
@@ -202,7 +203,7 @@ func (k *Package) lay() {
 	k.layConfigs()
 }
 
-// layConfigs gives their places to the files that others are found by.
+// layConfigs adds the files for CMake and pkg-config.
 func (k *Package) layConfigs() {
 	if k.Name == "" {
 		return
@@ -224,7 +225,7 @@ func (k *Package) add(e plan.Export, f File) {
 
 func (k *Package) moduleDir() string { return path.Join(libDir, k.Name, "modules") }
 
-// libraries are those that links of others name.
+// libraries returns the exports that other links can name.
 func (k *Package) libraries() (list []plan.Export) {
 	for _, e := range k.exports {
 		if e.Kind == manifest.Library || e.Kind == manifest.Prebuilt {
@@ -234,19 +235,20 @@ func (k *Package) libraries() (list []plan.Export) {
 	return list
 }
 
-// hasHeaders reports that there is a folder of headers.
+// hasHeaders reports whether the package has a folder of headers.
 func (k *Package) hasHeaders() bool {
 	return slices.ContainsFunc(k.exports, func(e plan.Export) bool { return len(e.Headers) > 0 })
 }
 
-// installs reports a library that is installed. One of the system is named where it is.
+// installs reports whether a library is installed. A prebuilt library outside of the project is
+// used where it is.
 func installs(e plan.Export) bool {
 	return e.Kind == manifest.Library && !e.HeaderOnly || e.Kind == manifest.Prebuilt && !path.IsAbs(e.File) && !strings.HasPrefix(e.File, "../")
 }
 
 func libPath(e plan.Export) string { return path.Join(libDir, path.Base(e.File)) }
 
-// runPaths are the folders of shared libraries in a program, by what they are in the build tree.
+// runPaths returns the installed folders of shared libraries by their folders in the build tree.
 func (k *Package) runPaths(e plan.Export) map[string]string {
 	place := "$ORIGIN/../" + libDir
 	if e.Kind == manifest.Library {

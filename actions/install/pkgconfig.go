@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// pkgName is what pkg-config knows a library by: the name of the package, for the library of that
+// pkgName returns the pkg-config name of a library: the name of the package for the library of that
 // name.
 func (k *Package) pkgName(e plan.Export) string {
 	if e.Name == k.Name {
@@ -21,9 +21,10 @@ func (k *Package) pkgName(e plan.Export) string {
 	return k.Name + "-" + e.Name
 }
 
-// pkgConfig is the text of NAME.pc. Libraries of the toolkit are found in cudalibdir, where kbuild
-// found them: pkg-config --define-variable=cudalibdir=DIR says another. pkg-config knows no device
-// links: who makes one reads device_link, device_link_options, device_code and archive.
+// pkgConfig returns the text of NAME.pc. cudalibdir is the folder where kbuild found the toolkit's
+// libraries; pkg-config --define-variable=cudalibdir=DIR replaces it. pkg-config does not support
+// device links. Build systems that run one read device_link, device_link_options, device_code and
+// archive.
 func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	c, err := k.contentsOf(e)
 	if err != nil {
@@ -79,8 +80,7 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	return w.String(), nil
 }
 
-// deviceLink are the options that the link of device code needs: of nvcc -dlink, or of hipcc
-// --hip-link.
+// deviceLink returns the options that a device link needs: of nvcc -dlink, or of hipcc --hip-link.
 func deviceLink(l plan.Links) string {
 	switch {
 	case l.HIP && l.LTO:
@@ -93,11 +93,11 @@ func deviceLink(l plan.Links) string {
 	return ""
 }
 
-// pkgLibs are the arguments of a link. pkg-config quotes blanks in the folder that it has found a
-// file in by itself; in others it wants them quoted.
+// pkgLibs returns the arguments of a link. pkg-config itself quotes blanks in the folder of its
+// file, but requires quotes in other paths.
 func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []string) {
 	switch {
-	case e.Links.Always && installs(e): // one word, since pkg-config leaves out a word that it has written before
+	case e.Links.Always && installs(e): // one word, since pkg-config removes repeated words
 		args = append(args, "-Wl,--whole-archive,${libdir}/"+path.Base(libPath(e))+",--no-whole-archive")
 	case e.Links.Always:
 		args = append(args, pkgQuoted("-Wl,--whole-archive,"+cache.Absolute(k.root, e.File)+",--no-whole-archive"))
@@ -135,7 +135,7 @@ func pkgQuoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// linkName is what -l finds a file by.
+// linkName returns the name by which -l finds a file.
 func linkName(file string, e plan.Export) string {
 	base := file[strings.LastIndex(file, "/")+1:]
 	if e.Plain != "" {

@@ -15,11 +15,11 @@ import (
 )
 
 // A program finds the shared libraries of its project by folders relative to its own. In the build
-// tree a prebuilt one is where the project has it, and here it is beside the others, so the list of
-// folders is rewritten, in the place that it has: as cmake --install does.
+// tree a prebuilt library is in its folder of the project; once installed it is beside the others.
+// So the list of folders is rewritten in place, as cmake --install does.
 
-// soname is the name that programs load a prebuilt shared library by; "" for what is none, or not
-// installed.
+// soname returns the name that programs load a prebuilt shared library by, or "" for any other
+// export and for one that is not installed.
 func (k *Package) soname(e plan.Export) (string, error) {
 	if e.Kind != manifest.Prebuilt || !e.Shared || !installs(e) {
 		return "", nil
@@ -43,7 +43,7 @@ func (k *Package) soname(e plan.Export) (string, error) {
 	return names[0], nil
 }
 
-// changeRunPaths exchanges folders in the list that the dynamic linker searches for a program.
+// changeRunPaths replaces folders in a program's list of folders for the dynamic linker.
 func changeRunPaths(name string, program []byte, change map[string]string) error {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -76,7 +76,7 @@ func changeRunPaths(name string, program []byte, change map[string]string) error
 	return nil
 }
 
-// changed is a list with other folders, each once.
+// changed returns a list with some folders replaced, each once.
 func changed(list string, change map[string]string) string {
 	var out []string
 	for dir := range strings.SplitSeq(list, ":") {

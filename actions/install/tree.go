@@ -16,21 +16,21 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Tree is what kbuild_add_library of CMake asks: libraries that stay where they are built, as
-// imported targets of a CMake project that has kbuild build them. They are declared before they are
-// built, so what is said of their device code is what the manifest asks for.
+// Tree is the request of CMake's kbuild_add_library. Its libraries stay where they are built, as
+// imported targets of a CMake project that makes kbuild build them. The targets are declared before
+// the build. Their device code is therefore described from the manifest.
 type Tree struct {
-	Name    string   // of the namespace of the targets
-	Labels  []string // of what is asked for
+	Name    string   // namespace of the targets
+	Labels  []string // requested targets
 	Exports []plan.Export
-	Archs   []gencode.Code // that the toolkit knows
+	Archs   []gencode.Code // architectures that the toolkit knows
 	Toolkit []string       // folders of the toolkit's libraries
 }
 
-// CMake is a file that CMake includes. It declares the targets, and sets the variables
-// KBUILD_TARGETS, those that were asked for; KBUILD_BUILD, what to tell kbuild to build;
-// KBUILD_FILES, what that writes; KBUILD_ARTIFACTS, the files of modules among these; and
-// KBUILD_READ, after an edit of which kbuild is to be asked again.
+// CMake returns a file for CMake to include. It declares the targets and sets the variables
+// KBUILD_TARGETS, the requested targets; KBUILD_BUILD, the arguments of kbuild build; KBUILD_FILES,
+// the outputs of that build; KBUILD_ARTIFACTS, the files of modules among them; and KBUILD_READ,
+// the files after whose edit CMake must run kbuild again.
 func (t *Tree) CMake(p *manifest.Project) (string, manifest.Diagnostics, error) {
 	k := &Package{Name: t.Name, root: p.Root, archs: t.Archs, tree: t, found: map[string]contents{}}
 	labels := Labels(t.Exports, t.Labels)
@@ -51,7 +51,7 @@ func (t *Tree) CMake(p *manifest.Project) (string, manifest.Diagnostics, error) 
 	return text, nil, err
 }
 
-// checkTree refuses what CMake could not link.
+// checkTree reports exports that CMake could not link.
 func (k *Package) checkTree() (diags manifest.Diagnostics) {
 	for _, e := range k.exports {
 		switch {
@@ -66,8 +66,8 @@ func (k *Package) checkTree() (diags manifest.Diagnostics) {
 	return append(diags, k.namesakes()...)
 }
 
-// planned is the device code of a library that is not built yet. Its objects are taken to have the
-// same.
+// planned returns the expected device code of a library that is not built yet. It assumes that all
+// objects have the same code.
 func planned(e plan.Export) (c contents) {
 	var images []gencode.Image
 	for _, name := range e.Codes {
@@ -106,7 +106,7 @@ func (k *Package) cmakeTree(read []string) (string, error) {
 			break
 		}
 	}
-	for _, dir := range k.generatedFolders() { // CMake refuses include folders that are not there
+	for _, dir := range k.generatedFolders() { // CMake rejects include folders that do not exist
 		w.line(`file(MAKE_DIRECTORY "%s")`, dir)
 	}
 	for _, e := range k.libraries() {
@@ -126,7 +126,7 @@ func (k *Package) cmakeTree(read []string) (string, error) {
 	return w.String(), nil
 }
 
-// cmakeAsked are the targets that were asked for, and the names of all that their links need.
+// cmakeAsked returns the requested targets, and the names of all targets that their links need.
 func (k *Package) cmakeAsked() (targets, wanted []string) {
 	for _, e := range k.libraries() {
 		if slices.Contains(k.tree.Labels, e.Label) {
@@ -137,7 +137,7 @@ func (k *Package) cmakeAsked() (targets, wanted []string) {
 	return targets, wanted
 }
 
-// cmakeFiles are those that the build of the tree writes, and among them the artifacts of modules.
+// cmakeFiles returns the files that the build writes, and among them the artifacts of modules.
 func (k *Package) cmakeFiles() (files, artifacts []string) {
 	for _, e := range k.exports {
 		switch {
@@ -153,7 +153,7 @@ func (k *Package) cmakeFiles() (files, artifacts []string) {
 	return slices.Concat(files, artifacts, k.Made()), artifacts
 }
 
-// absolute are files of the project as elements of a list of CMake.
+// absolute returns files of the project as elements of a CMake list.
 func (k *Package) absolute(files []string) (list []string) {
 	for _, f := range files {
 		list = append(list, cmakeListed(cache.Absolute(k.root, f)))
@@ -161,7 +161,7 @@ func (k *Package) absolute(files []string) (list []string) {
 	return list
 }
 
-// headerFolders are the folders that the names of a library's public headers begin in.
+// headerFolders returns the include folders of a library's public headers.
 func (k *Package) headerFolders(e plan.Export) (dirs []string) {
 	for _, h := range e.Headers {
 		if dir := k.headerFolder(h); !slices.Contains(dirs, dir) {
@@ -175,7 +175,7 @@ func (k *Package) headerFolder(h manifest.Header) string {
 	return cmakeListed(cache.Absolute(k.root, path.Clean(cmp.Or(strings.TrimSuffix(h.Path, h.As), "."))))
 }
 
-// generatedFolders are those of headers that the build makes.
+// generatedFolders returns the include folders of headers that the build generates.
 func (k *Package) generatedFolders() (dirs []string) {
 	for _, e := range k.exports {
 		for _, h := range e.Headers {
@@ -187,7 +187,8 @@ func (k *Package) generatedFolders() (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// runtime is what a link with a library adds where CMake does not link as for CUDA.
+// runtime returns the runtime libraries that a link with a library adds if CMake does not link as
+// CUDA.
 func (t *Tree) runtime(l plan.Links) (libs []string) {
 	for _, lib := range nvcc.RuntimeLibs(l.Runtime, "", l.Closed) {
 		ending := ".a"
@@ -202,7 +203,7 @@ func (t *Tree) runtime(l plan.Links) (libs []string) {
 	return libs
 }
 
-// runtimeDir is the folder of the toolkit that has a library; "" where the linker has to find it.
+// runtimeDir returns the toolkit folder that has a library, or "" if the linker has to find it.
 func (t *Tree) runtimeDir(name string) string {
 	for _, dir := range t.Toolkit {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil && path.Base(dir) != "stubs" {
@@ -212,7 +213,7 @@ func (t *Tree) runtimeDir(name string) string {
 	return ""
 }
 
-// called is the name that a project knows a library by.
+// called returns the name by which a project refers to a library.
 func (k *Package) called(e plan.Export) string {
 	if k.tree != nil {
 		return e.Label
@@ -220,7 +221,7 @@ func (k *Package) called(e plan.Export) string {
 	return k.Name + "::" + e.Name
 }
 
-// otherwise is one text for libraries that are installed and another for those of a build tree.
+// otherwise selects a text for installed libraries or for those of a build tree.
 func (k *Package) otherwise(installed, tree string) string {
 	if k.tree != nil {
 		return tree
@@ -228,7 +229,7 @@ func (k *Package) otherwise(installed, tree string) string {
 	return installed
 }
 
-// pkgHint says where the libraries of a link are told, of one that is installed.
+// pkgHint tells the user where to find the libraries of a link with an installed library.
 func (k *Package) pkgHint(e plan.Export) string {
 	return k.otherwise(fmt.Sprintf(" and what pkg-config says of %s", k.pkgName(e)), "")
 }

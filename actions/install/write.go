@@ -14,9 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Write puts a file of the package below a folder. A file that is there, with the content and the
-// mode that it is to have, is left alone, so that its time does not change; any other is replaced
-// in one step, and nobody sees half of it.
+// Write installs a file of the package below a folder. A file that already has the content and mode
+// is not touched, so that its time stays. Any other file is replaced atomically.
 func (k *Package) Write(f File, below string) (changed bool, err error) {
 	name := filepath.Join(below, filepath.FromSlash(f.Path))
 	if info, err := os.Lstat(name); err == nil && info.IsDir() {
@@ -45,7 +44,7 @@ func (k *Package) Write(f File, below string) (changed bool, err error) {
 	})
 }
 
-// open gives what a file is to hold.
+// open returns the content of a file to install.
 func (k *Package) open(f File) (io.ReadSeekCloser, error) {
 	switch {
 	case f.From == "":
@@ -68,10 +67,10 @@ func inMemory(content []byte) io.ReadSeekCloser {
 	}{bytes.NewReader(content), io.NopCloser(nil)}
 }
 
-// holds reports a file that has the content and the mode that it is to have.
+// holds reports whether the named file already has the content and mode.
 func holds(name string, content io.ReadSeeker, mode fs.FileMode) (bool, error) {
 	info, err := os.Lstat(name)
-	if err != nil || info.Mode() != mode { // which has the type as well
+	if err != nil || info.Mode() != mode { // the mode includes the type
 		return false, nil
 	}
 	size, err := content.Seek(0, io.SeekEnd)
@@ -89,7 +88,7 @@ func holds(name string, content io.ReadSeeker, mode fs.FileMode) (bool, error) {
 	return alike(old, content)
 }
 
-// alike compares what two readers have left.
+// alike reports whether the rests of two readers are equal.
 func alike(old, content io.Reader) (bool, error) {
 	a, b := make([]byte, 1<<16), make([]byte, 1<<16)
 	for {
@@ -107,7 +106,7 @@ func alike(old, content io.Reader) (bool, error) {
 	}
 }
 
-// link makes a symbolic link, or puts it in place of what has its name.
+// link creates a symbolic link, or replaces what has its name.
 func link(name, to string) (changed bool, err error) {
 	if old, err := os.Readlink(name); err == nil && old == to {
 		return false, nil

@@ -1,5 +1,5 @@
-// Package jobserver takes part in GNU make's jobserver: a pipe or a fifo that holds one byte for
-// each further job that may run. It is a client only.
+// Package jobserver is a client of GNU make's jobserver: a pipe or a fifo with one byte for each
+// further job that may run. It implements no server, and knows nothing of the jobs.
 package jobserver
 
 import (
@@ -20,17 +20,17 @@ import (
 // called from any goroutine.
 type Client struct {
 	r, w    *os.File
-	reading chan struct{} // full while somebody reads: the deadline of r is the reader's
+	reading chan struct{} // full during a read: the deadline of r belongs to the reader
 
-	inherited []int // descriptors from make, which commands do not get until Close
+	inherited []int // descriptors from make, which are close-on-exec until Close
 
 	mu     sync.Mutex
 	held   []byte
 	closed bool
 }
 
-// Acquire waits for a token. It must be given back by Release. A token may come although ctx has
-// just been cancelled; then there is no error.
+// Acquire waits for a token. The caller must return it by Release. If a token arrives when ctx has
+// just been cancelled, Acquire returns it without an error.
 func (c *Client) Acquire(ctx context.Context) (byte, error) {
 	select {
 	case c.reading <- struct{}{}:
@@ -64,8 +64,8 @@ func (c *Client) Acquire(ctx context.Context) (byte, error) {
 	return 0, fmt.Errorf("reading from make's jobserver: %w", err)
 }
 
-// Release gives a token back: the same byte, since make may tell them apart. After Close, which has
-// given back everything, it does nothing.
+// Release returns a token to make: the same byte, since make may distinguish them. After Close,
+// which has returned all tokens, it does nothing.
 func (c *Client) Release(token byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,16 +83,16 @@ func (c *Client) Release(token byte) {
 // anyToken is the byte that make 4.3 and 4.4 write for every job.
 const anyToken = '+'
 
-// Lend gives others the slot that make gave this process to run in, while the process waits for
-// something. TakeBack must follow.
+// Lend offers the slot that make assigned to this process to other jobs, while the process waits.
+// The caller must call TakeBack afterwards.
 func (c *Client) Lend() error {
 	_, err := c.w.Write([]byte{anyToken})
 	return err
 }
 
-// TakeBack waits for a slot in place of the one that was lent. When ctx is done it takes one that
-// is free, and else goes without: make may then run one job too many until it ends, which is better
-// than a process that does not end when it is told to.
+// TakeBack waits for a slot to replace the one that was lent. When ctx is done it takes a free slot
+// if there is one, and continues without a slot otherwise. make may then run one job too many until
+// this process ends, which is better than a process that ignores its cancellation.
 func (c *Client) TakeBack(ctx context.Context) error {
 	b, err := c.Acquire(ctx)
 	if err == nil {
@@ -107,7 +107,7 @@ func (c *Client) TakeBack(ctx context.Context) error {
 	return err
 }
 
-// takeFree takes a token if there is one.
+// takeFree takes a token if one is available, and does not wait.
 func (c *Client) takeFree() {
 	conn, err := c.r.SyscallConn()
 	if err != nil {
@@ -115,17 +115,17 @@ func (c *Client) takeFree() {
 	}
 	var b [1]byte
 	conn.Read(func(fd uintptr) bool {
-		syscall.Read(int(fd), b[:]) // it does not block: the description is our own
+		syscall.Read(int(fd), b[:]) // does not block: the description is our own
 		return true
 	})
 }
 
-// Close ends a waiting Acquire and gives back every token that is still held, so that deferring it
-// keeps make whole however the program ends, short of being killed. No write blocks: the pipe has
-// room for what came out of it.
+// Close ends a waiting Acquire and returns every token that is still held. A deferred Close thus
+// preserves make's tokens however the program ends, unless it is killed. No write blocks: the pipe
+// has room for the bytes that were read from it.
 func (c *Client) Close() error {
 	errR := c.r.Close()
-	c.reading <- struct{}{} // whoever read has noted its token
+	c.reading <- struct{}{} // a concurrent Acquire has recorded its token
 	defer func() { <-c.reading }()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,8 @@ func (c *Client) Close() error {
 		c.w.Write(c.held)
 	}
 	c.held = nil
-	for _, fd := range c.inherited { // this process may become a program that speaks to make by itself
+	// This process may exec a program that is a client of make itself.
+	for _, fd := range c.inherited {
 		unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 	}
 	return errors.Join(errR, c.w.Close())

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errClosed is how a recipe without '+' looks: make 4.3 closes the descriptors but names them
-// still, make 4.4 names negative ones.
+// errClosed is the error for a recipe without '+': make 4.3 closes the descriptors but still names
+// them, make 4.4 names negative ones.
 var errClosed = errors.New("make's jobserver is not open here: prefix the recipe with '+'")
 
-// FromEnviron connects to the jobserver that MAKEFLAGS names: a fifo (make 4.4) or a pipe inherited
-// from make (4.3 and before, under one of two option names). It gives nil, nil if none is named,
-// and an error if this process cannot use it; the caller then runs one process at a time, as a
-// sub-make does.
+// FromEnviron connects to the jobserver that MAKEFLAGS names. It may be a fifo (make 4.4) or a pipe
+// inherited from make (4.3 and before, under one of two option names). FromEnviron returns nil, nil
+// if MAKEFLAGS names none. It returns an error if this process cannot use the jobserver; the caller
+// then runs one process at a time, as a sub-make does.
 func FromEnviron(makeflags string) (*Client, error) {
 	auth := authentication(makeflags)
 	if auth == "" {
@@ -36,9 +36,8 @@ func FromEnviron(makeflags string) (*Client, error) {
 	return openPipe(r, w)
 }
 
-// authentication is the value of the last jobserver option in MAKEFLAGS; make appends one that
-// overrules what it inherited. After "--" come the variables of the command line, which are the
-// user's.
+// authentication returns the value of the last jobserver option in MAKEFLAGS: make appends one that
+// overrides what it inherited. After "--" follow variables of the user's command line.
 func authentication(makeflags string) string {
 	auth := ""
 	for _, w := range fields(makeflags) {
@@ -54,9 +53,9 @@ func authentication(makeflags string) string {
 	return auth
 }
 
-// Letters are the options of one letter in MAKEFLAGS. GNU make writes them as its first word,
-// without a dash, and a blank first if there are none: "ks -j4 -- conf=prod". A variable, an option
-// and the empty word are no letters.
+// Letters returns the one-letter options in MAKEFLAGS. GNU make writes them as its first word,
+// without a dash, and a blank first if there are none: "ks -j4 -- conf=prod". If the first word is
+// a variable, a long option or empty, Letters returns "".
 func Letters(makeflags string) string {
 	first, _, _ := strings.Cut(makeflags, " ")
 	if strings.HasPrefix(first, "-") || strings.Contains(first, "=") {
@@ -65,7 +64,8 @@ func Letters(makeflags string) string {
 	return first
 }
 
-// Jobs is the number of make's -j; 0 is unknown or none. The last one counts, as for make.
+// Jobs returns the number of make's -j; 0 if it is unknown or missing. The last one counts, as for
+// make.
 func Jobs(makeflags string) (n int) {
 	for _, w := range fields(makeflags) {
 		if w == "--" {
@@ -78,7 +78,7 @@ func Jobs(makeflags string) (n int) {
 	return max(0, n)
 }
 
-// fields splits at blanks that no backslash escapes, as make writes MAKEFLAGS.
+// fields splits at unescaped blanks, as make writes MAKEFLAGS.
 func fields(s string) []string {
 	var out []string
 	var w strings.Builder
@@ -113,8 +113,8 @@ func openFifo(path string) (*Client, error) {
 	return open(path, path)
 }
 
-// openPipe uses descriptors that this process inherited, if they are what MAKEFLAGS says they are:
-// by the time it looks, closed ones may have been opened again for something else.
+// openPipe uses the inherited descriptors if they are as MAKEFLAGS describes them: closed ones may
+// have been reused for another file.
 func openPipe(r, w int) (*Client, error) {
 	var a, b syscall.Stat_t
 	if r < 0 || w < 0 || syscall.Fstat(r, &a) != nil || syscall.Fstat(w, &b) != nil {
@@ -136,17 +136,17 @@ func openPipe(r, w int) (*Client, error) {
 	return c, nil
 }
 
-// allows reports that fd was opened for mode, or for reading and writing.
+// allows reports whether fd was opened for mode, or for reading and writing.
 func allows(fd, mode int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	got := flags & unix.O_ACCMODE
 	return err == nil && (got == mode || got == unix.O_RDWR)
 }
 
-// open opens the two ends anew. The descriptors that make gave us share their flags with make and
-// all its other jobs: setting them non-blocking would break those, and a blocking read cannot be
-// cancelled. Opening a pipe through /proc gives a description of our own. The reading end comes
-// first: nobody can open a fifo for writing without blocking before somebody reads.
+// open opens the two ends again. The descriptors from make share their flags with make and all its
+// other jobs. Setting them non-blocking would break those, and a blocking read cannot be cancelled.
+// An open through /proc creates a description of our own. The reading end is opened first: without
+// a reader, opening a fifo for writing blocks or fails.
 func open(read, write string) (*Client, error) {
 	r, err := os.OpenFile(read, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// groups are the folders where the control groups are that this process is in, the innermost first,
-// for a controller: of version 2, and of version 1. A machine may have both. Not every folder has
-// files of the controller.
+// groups returns the folders of the control groups of this process for a controller, the innermost
+// first. They are of version 2 and of version 1, since a machine may have both. A folder may lack
+// the files of the controller.
 func groups(root, controller string) []string {
 	var dirs []string
 	for _, m := range mounts(root) {
@@ -26,14 +26,14 @@ func groups(root, controller string) []string {
 	return dirs
 }
 
-// mount is a file system of control groups.
+// mount is a mounted file system of control groups.
 type mount struct {
-	top   string // the group that stands at its point
-	point string // where it is
-	first bool   // of version 1, for some controllers; else of version 2
+	top   string // the group at its mount point
+	point string // the mount point
+	first bool   // version 1, for some controllers; else version 2
 }
 
-// mounts reads /proc/self/mountinfo:
+// mounts parses /proc/self/mountinfo:
 //
 //	35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
 func mounts(root string) []mount {
@@ -64,8 +64,8 @@ func (m mount) member(root, controller string) (inner string, ok bool) {
 	return "", false
 }
 
-// below is group relative to the mount. A group that is elsewhere is out of sight: what is mounted
-// is all there is to see.
+// below returns the path of a group relative to the mount, or "." for a group outside of the mount,
+// which is invisible.
 func (m mount) below(group string) string {
 	inner, err := filepath.Rel(m.top, group)
 	if err != nil || inner == ".." || strings.HasPrefix(inner, "../") {

@@ -1,9 +1,9 @@
-// Package machine says how much memory and how many processors a build may use: what the machine
-// has, or what is left of them to the control group that this process is in. It knows nothing of
+// Package machine reports how much memory and how many processors a build may use. They are those
+// of the machine, or those that the control group of this process has left. It knows nothing of
 // builds.
 //
-// The functions read Linux's files below a root directory, "/" but for tests. Where a file is
-// missing, as on other systems, the bound that it would tell is not there.
+// The functions read Linux's files below a root directory, "/" except in tests. A missing file, as
+// on other systems, means no limit.
 package machine
 
 import (
@@ -15,14 +15,14 @@ import (
 	"strings"
 )
 
-// Memory is how many bytes processes can take now without any swapping or being killed; 0 is
-// unknown.
+// Memory returns how many bytes processes can allocate now without swapping and without being
+// killed, or 0 if unknown.
 //
-// It is what is available and not what is built in: of a desktop's 16 GiB, a browser, an editor and
-// its language server have six. Page cache is available, since the kernel gives it up. The same
-// goes for each control group that this process is in: its limit, less what its processes hold by
-// now. Beyond memory.high the kernel does not kill but slows down to a crawl, so it is a limit like
-// memory.max.
+// It counts available memory, not installed memory: of a desktop's 16 GiB, a browser, an editor and
+// its language server use six. Page cache is available, since the kernel reclaims it. Each control
+// group of this process counts in the same way: its limit, minus what its processes use. Beyond
+// memory.high the kernel does not kill but throttles processes almost to a halt, so it is a limit
+// like memory.max.
 func Memory(root string) int64 {
 	free := int64(math.MaxInt64)
 	if kib, ok := field(filepath.Join(root, "proc/meminfo"), "MemAvailable:"); ok {
@@ -34,11 +34,11 @@ func Memory(root string) int64 {
 	if free == math.MaxInt64 {
 		return 0
 	}
-	return max(1, free) // 0 would be no bound
+	return max(1, free) // 0 would mean no limit
 }
 
-// MemoryLimit is how many bytes the control groups of this process allow, whatever is in use; 0 is
-// no limit.
+// MemoryLimit returns how many bytes the control groups of this process allow, whatever is in use,
+// or 0 for no limit.
 func MemoryLimit(root string) int64 {
 	limit := int64(math.MaxInt64)
 	for _, dir := range groups(root, "memory") {
@@ -60,7 +60,7 @@ func memoryLimit(dir string) int64 {
 	return limit
 }
 
-// left is what a control group of version 2 or 1 still has.
+// left returns the unused memory of a control group of version 2 or 1.
 func left(dir string) int64 {
 	limit := memoryLimit(dir)
 	for _, name := range []string{"memory.current", "memory.usage_in_bytes"} {
@@ -71,8 +71,8 @@ func left(dir string) int64 {
 	return limit
 }
 
-// pageCache is how much of a control group's use are pages of files, by memory.stat. Version 1
-// counts what is below apart.
+// pageCache returns how much of a control group's use is page cache, from memory.stat. Version 1
+// counts its subgroups separately.
 func pageCache(stat string) (sum int64) {
 	prefix := ""
 	if _, ok := field(stat, "total_inactive_file"); ok {
@@ -85,9 +85,9 @@ func pageCache(stat string) (sum int64) {
 	return sum
 }
 
-// Processors is how many processes can compute at once: the processors that this process may run
-// on, or fewer if a control group has a quota. The runtime's GOMAXPROCS knows the quota of the
-// innermost group only, and takes it for two at least.
+// Processors returns how many processes can run concurrently: the processors of this process, or
+// fewer if a control group has a quota. GOMAXPROCS covers only the quota of the innermost group,
+// and rounds it up to at least two.
 func Processors(root string) int {
 	n := runtime.GOMAXPROCS(0)
 	for _, dir := range groups(root, "cpu") {
@@ -96,17 +96,18 @@ func Processors(root string) int {
 	return n
 }
 
-// quota is in processors, rounded up.
+// quota returns the quota of a control group in processors, rounded up.
 func quota(dir string) int {
 	micros, period := int64(0), int64(0)
-	if text, err := os.ReadFile(filepath.Join(dir, "cpu.max")); err == nil { // "200000 100000" or "max 100000"
+	// cpu.max has "200000 100000" or "max 100000".
+	if text, err := os.ReadFile(filepath.Join(dir, "cpu.max")); err == nil {
 		f := strings.Fields(string(text))
 		if len(f) == 2 {
 			micros, _ = strconv.ParseInt(f[0], 10, 64)
 			period, _ = strconv.ParseInt(f[1], 10, 64)
 		}
 	} else {
-		micros, _ = number(filepath.Join(dir, "cpu.cfs_quota_us")) // -1 is none
+		micros, _ = number(filepath.Join(dir, "cpu.cfs_quota_us")) // -1 means none
 		period, _ = number(filepath.Join(dir, "cpu.cfs_period_us"))
 	}
 	if micros <= 0 || period <= 0 {
@@ -115,7 +116,7 @@ func quota(dir string) int {
 	return int((micros + period - 1) / period)
 }
 
-// number reads a file that holds one number. "max" is none.
+// number reads a file with one number. It returns false for "max".
 func number(name string) (int64, bool) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -125,7 +126,7 @@ func number(name string) (int64, bool) {
 	return n, err == nil
 }
 
-// field reads a number of a file of lines "name number".
+// field reads a number from a file of lines "name number".
 func field(file, name string) (int64, bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {

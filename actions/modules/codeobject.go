@@ -14,9 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// An AMD code object describes its kernels in a note of type 32 and name AMDGPU: a map in
-// MessagePack, as the LLVM documentation "User Guide for AMDGPU Backend" has it, code object
-// versions 3 and later.
+// An AMD code object describes its kernels in a note of type 32 and name AMDGPU. The note is a
+// MessagePack map, as the LLVM documentation "User Guide for AMDGPU Backend" describes for code
+// object versions 3 and later.
 const noteMetadata = 32
 
 // readCodeObject describes an AMD code object.
@@ -48,7 +48,7 @@ func readCodeObject(e *elf.File) (modinfo.Artifact, error) {
 	return a, nil
 }
 
-// metadataNote finds the note among the program's.
+// metadataNote returns the metadata in the program's note segments.
 func metadataNote(e *elf.File) ([]byte, error) {
 	for _, p := range e.Progs {
 		if p.Type != elf.PT_NOTE {
@@ -74,7 +74,7 @@ func metadataNote(e *elf.File) ([]byte, error) {
 	return nil, errors.New("it has no metadata of kernels; it is not linked, or older than code object version 3")
 }
 
-// padded takes size bytes, and what fills them up to a multiple of four.
+// padded splits off size bytes and the padding up to a multiple of four.
 func padded(b []byte, size uint32) (taken, rest []byte, ok bool) {
 	full := (uint64(size) + 3) &^ 3
 	if uint64(size) > uint64(len(b)) {
@@ -83,8 +83,8 @@ func padded(b []byte, size uint32) (taken, rest []byte, ok bool) {
 	return b[:size], b[min(full, uint64(len(b))):], true
 }
 
-// gpuOf is gfx90a:xnack- for "amdgcn-amd-amdhsa--gfx90a:xnack-", and for
-// "amdgcn-amd-amdhsa-unknown-gfx90a:xnack-", as clang 23 has it.
+// gpuOf returns gfx90a:xnack- for "amdgcn-amd-amdhsa--gfx90a:xnack-", and for
+// "amdgcn-amd-amdhsa-unknown-gfx90a:xnack-", which clang 23 writes.
 func gpuOf(target string) (string, error) {
 	_, gpu, _ := strings.Cut(strings.TrimPrefix(target, "amdgcn-amd-amdhsa-"), "-")
 	if c, err := gencode.Parse(gpu); err != nil || c.Kind != gencode.GFX || c.Name == gencode.SPIRVTarget {
@@ -93,8 +93,7 @@ func gpuOf(target string) (string, error) {
 	return gpu, nil
 }
 
-// amdKernel reads the metadata of one kernel. A launch by name wants .name; .symbol is the
-// descriptor's.
+// amdKernel reads the metadata of one kernel. A launch uses .name; .symbol names the descriptor.
 func amdKernel(fields map[string]any) (k modinfo.Kernel, ok bool) {
 	name, named := fields[".name"].(string)
 	size, sized := fields[".kernarg_segment_size"].(int64)
@@ -113,7 +112,7 @@ func amdKernel(fields map[string]any) (k modinfo.Kernel, ok bool) {
 	return k, named && sized
 }
 
-// readBundle describes a bundle, which hipcc --genco writes, code object by code object.
+// readBundle describes a bundle of hipcc --genco, code object by code object.
 func readBundle(file []byte) (modinfo.Artifact, error) {
 	a := modinfo.Artifact{Kind: "fatbin", Images: []modinfo.Image{}}
 	entries, err := fatbin.Bundled(file)

@@ -1,6 +1,6 @@
-// Package modules reads what the artifacts of modules are: their kind and architecture, and which
-// kernels they export with which parameters. It holds manifests against the files beside them. It
-// turns bytes into descriptions, and knows nothing of toolkits, graphs or how a file was made.
+// Package modules describes the artifacts of modules: their kind and architecture, and which
+// kernels they export with which parameters. It also checks manifests against the files beside
+// them. It works on bytes alone, and knows nothing of toolkits, graphs or how a file was built.
 package modules
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// What files start with.
+// Magic numbers of files.
 const (
 	elfMagic    = "\x7fELF"
 	fatbinMagic = "\x50\xed\x55\xba"
@@ -31,16 +31,16 @@ const (
 	compressedBundleMagic = "CCOB"
 )
 
-// Describe says what a file is: all of an artifact but its name and, for LTO-IR, its symbols. The
-// architecture of bare LTO-IR is without the "f" of one for a family, which is not in the file;
-// that of LLVM bitcode is "".
+// Describe returns the description of a file: an artifact without its name and, for LTO-IR, its
+// symbols. The architecture of bare LTO-IR lacks the "f" of a family, which the file does not
+// record; that of LLVM bitcode is "".
 func Describe(file []byte) (modinfo.Artifact, error) {
 	a, err := describe(file)
 	a.Size, a.SHA256 = int64(len(file)), Digest(file)
 	return a, err
 }
 
-// Digest is the SHA-256 of a file, as manifests have it.
+// Digest returns the SHA-256 of a file in the form of manifests.
 func Digest(file []byte) string {
 	sum := sha256.Sum256(file)
 	return hex.EncodeToString(sum[:])
@@ -73,7 +73,7 @@ func describe(file []byte) (modinfo.Artifact, error) {
 	return modinfo.Artifact{Kind: "ptx", Arch: p.arch, Kernels: p.kernels()}, nil
 }
 
-// imageKinds are the kinds of artifacts that kinds of code would be alone.
+// imageKinds maps a kind of code to the artifact kind of a file with only that code.
 var imageKinds = map[gencode.Kind]string{gencode.SASS: "cubin", gencode.PTX: "ptx", gencode.LTO: "ltoir"}
 
 // readFatbin describes a bare fatbin, image by image.
@@ -97,7 +97,7 @@ func readFatbin(file []byte) (modinfo.Artifact, error) {
 	return a, nil
 }
 
-// Demangled is the name of a kernel or function as it was written.
+// Demangled returns the name of a kernel or function as in its source.
 func Demangled(name string) string { return demangle.Filter(name) }
 
 func sortKernels(kernels []modinfo.Kernel) {

@@ -16,7 +16,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// The machine numbers of device code.
+// Machine numbers of device code in ELF.
 const (
 	machineCUDA   elf.Machine = 190
 	machineAMDGPU elf.Machine = 224
@@ -30,20 +30,22 @@ func readELF(file []byte) (modinfo.Artifact, error) {
 	}
 	switch e.Machine {
 	case machineCUDA:
-		return readCubin(e, binary.LittleEndian.Uint32(file[48:])) // the header was read, so it is there
+		return readCubin(e, binary.LittleEndian.Uint32(file[48:])) // NewFile read the header
 	case machineAMDGPU:
 		return readCodeObject(e)
 	}
 	return modinfo.Artifact{}, fmt.Errorf("it is ELF for %v, not device code", e.Machine)
 }
 
-// In a cubin the symbol of a kernel has the bit 0x10 of st_other, and .nv.info.NAME tells of its
-// parameters. That section is a list of attributes, as .nv.compat is, each of a format and a
-// number, found with 11.8, 12.4 and 13.5 and held against what cuobjdump -elf says:
+// In a cubin the symbol of a kernel has the bit 0x10 of st_other, and .nv.info.NAME describes its
+// parameters. That section is a list of attributes, as .nv.compat is, each with a format and a
+// number. They were found with 11.8, 12.4 and 13.5, and checked against the output of cuobjdump
+// -elf:
 //
-//	format 1 no value, 2 a byte, 3 a word of 16 bits: four bytes in all; format 4: a length of 16 bits, and that many bytes
+//	format 1 no value, 2 a byte, 3 a word of 16 bits: four bytes in all
+//	format 4 a length of 16 bits, and that many bytes
 //	0x17 parameter: u32 index, always 0; u16 ordinal; u16 offset; u32 with the size from bit 18 on
-//	0x45 parameter, where one is larger than 4 KiB (12.4): the same, with a u16 for the size
+//	0x45 parameter, if one is larger than 4 KiB (12.4): the same, with a u16 for the size
 //	0x19 all parameters: their size in bytes, without padding at the end
 //	0x09 of .nv.compat: 1 if the code is for one chip alone
 const (
@@ -56,13 +58,13 @@ const (
 	compatSpecific = 0x09
 )
 
-// archRE finds what ptxas or nvlink was told, in the notes of tools: "-arch sm_100f -m 64". The
-// first note is that of the tool that wrote the file.
+// archRE matches the architecture option of ptxas or nvlink in the notes of tools: "-arch sm_100f
+// -m 64". The first note is that of the tool that wrote the file.
 var archRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-arch sm_([0-9]+)(f?)[^0-9a-z]`) })
 
-// cubinArch reads the architecture out of e_flags: in the low byte up to ABI version 7, in the one
-// above it since 8. There a bit says that it is for one chip alone; since 8 .nv.compat does. Only a
-// note tells the code of a family.
+// cubinArch reads the architecture from e_flags: the low byte up to ABI version 7, the next one
+// since 8. Code for one chip alone has a bit there, and since 8 an attribute of .nv.compat. Only a
+// note records code for a family.
 func cubinArch(e *elf.File, flags uint32) gencode.Code {
 	c := gencode.Code{Kind: gencode.SASS, Num: int(flags & 0xff)}
 	specific := flags&0x800 != 0
@@ -82,7 +84,7 @@ func cubinArch(e *elf.File, flags uint32) gencode.Code {
 	return c
 }
 
-// sectionData is the content of a section; nil if there is none, or none that can be read.
+// sectionData returns the content of a section; nil if the section is missing or unreadable.
 func sectionData(e *elf.File, name string) []byte {
 	if s := e.Section(name); s != nil {
 		data, _ := s.Data()
@@ -139,7 +141,8 @@ func readInfo(text []byte) (size int, params []modinfo.Param, err error) {
 	return size, params, nil
 }
 
-// eachAttribute calls each with the attributes in a section; data is nil but for those of a length.
+// eachAttribute calls each for the attributes in a section; data is nil for formats without a
+// length.
 func eachAttribute(text []byte, each func(format, attr byte, value uint16, data []byte)) error {
 	for len(text) > 0 {
 		if len(text) < 4 {

@@ -11,9 +11,9 @@ import (
 // drivers are functions that PTX declares and the driver defines.
 var drivers = []string{"vprintf", "malloc", "free", "__assertfail"}
 
-// LTOSymbols reads what LTO-IR brings to a link, and wants of it, off the PTX that the compiler
-// made beside it. That PTX is optimised: what only dead code of the file asks for is not wanted, as
-// it is not when the LTO-IR is linked.
+// LTOSymbols returns the symbols that LTO-IR defines and refers to, from the PTX that the compiler
+// wrote with it. That PTX is optimized: references from dead code are absent, as they are when the
+// LTO-IR is linked.
 func LTOSymbols(text []byte) (*modinfo.LTOSymbols, error) {
 	p, err := readPTX(text)
 	if err != nil {
@@ -42,7 +42,7 @@ func LTOSymbols(text []byte) (*modinfo.LTOSymbols, error) {
 	return &modinfo.LTOSymbols{Kernels: symbols(kernels), Functions: symbols(functions), Variables: symbols(variables), Undefined: symbols(undefined)}, nil
 }
 
-// symbols are names in order, each once.
+// symbols sorts names and removes duplicates.
 func symbols(names []string) []modinfo.Symbol {
 	slices.SortFunc(names, strings.Compare)
 	out := []modinfo.Symbol{}
@@ -52,17 +52,17 @@ func symbols(names []string) []modinfo.Symbol {
 	return out
 }
 
-// References makes PTX that refers to every function that LTO-IR defines and others may call: a
-// kernel stores their addresses. A link with LTO drops what no kernel reaches, with all that it
-// wants, so a module of callbacks would link whatever it wants.
+// References returns PTX that refers to every function that LTO-IR defines and others may call: a
+// kernel stores their addresses. A link with LTO drops code that no kernel reaches, and its
+// references. Without this kernel a module of callbacks would link even with undefined symbols.
 //
-// text is the PTX that the compiler made beside the LTO-IR, with full prototypes. The kernel is not
-// visible, so one link may take several such files; no C function has its name. A comment is the
-// first line since nvlink 12.4 does not find .version there (11.8 does).
+// text is the PTX that the compiler wrote with the LTO-IR; it has full prototypes. The kernel is
+// not visible, so one link may take several such files; no C function has its name. The first line
+// is a comment, since nvlink 12.4 does not find .version there (11.8 does).
 //
-// late are functions that nothing in the link defines, since the program brings them when it links
-// at run time: each that text declares gets a body, which gives way to any other. They are named as
-// in the source, or mangled.
+// late are functions that nothing in the link defines, since the program provides them when it
+// links at run time. Each one that text declares gets a weak body. They are named as in the source,
+// or mangled.
 func References(text []byte, late []string) ([]byte, error) {
 	p, err := readPTX(text)
 	if err != nil {

@@ -9,9 +9,9 @@ var errMessagePack = errors.New("it is no MessagePack, or cut short")
 
 const maxNesting = 16
 
-// decodeMessagePack reads one value as encoding/json would give it, with int64 for numbers: nil,
-// bool, int64, string, []any, map[string]any. Floating-point numbers, binary data and extensions do
-// not stand in the metadata of code objects.
+// decodeMessagePack decodes one value to the types of encoding/json, with int64 for numbers: nil,
+// bool, int64, string, []any, map[string]any. It rejects floating-point numbers, binary data and
+// extensions, which the metadata of code objects never has.
 func decodeMessagePack(b []byte) (any, error) {
 	d := messagePack{b}
 	v, ok := d.value(0)
@@ -23,7 +23,7 @@ func decodeMessagePack(b []byte) (any, error) {
 
 type messagePack struct{ rest []byte }
 
-// take gives the next n bytes.
+// take returns the next n bytes.
 func (d *messagePack) take(n int) ([]byte, bool) {
 	if n > len(d.rest) {
 		return nil, false
@@ -81,7 +81,7 @@ func (d *messagePack) value(depth int) (any, bool) {
 	return nil, false
 }
 
-// sized reads a length of 1<<log bytes, and what is as long.
+// sized reads a length of 1<<log bytes, and passes it to read.
 func (d *messagePack) sized(log byte, depth int, read func(uint64, int) (any, bool)) (any, bool) {
 	n, ok := d.number(1 << log)
 	if !ok || n > uint64(len(d.rest)) { // every element takes a byte

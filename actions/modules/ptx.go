@@ -11,7 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// ptx is what a PTX text declares at its outer level.
+// ptx holds the top-level declarations of a PTX text.
 type ptx struct {
 	version string // "7.8"
 	arch    string // "compute_80"
@@ -34,7 +34,7 @@ type ptxSymbol struct {
 	prototype string // of a function: the text from .func to the body
 }
 
-// readPTX reads declarations and passes over bodies.
+// readPTX parses declarations and skips bodies.
 func readPTX(text []byte) (*ptx, error) {
 	s := &scanner{text: strings.TrimRight(string(text), "\x00")}
 	if s.next() != ".version" {
@@ -73,7 +73,7 @@ func readPTX(text []byte) (*ptx, error) {
 	return p, nil
 }
 
-// target is compute_90a for sm_90a.
+// target returns compute_90a for sm_90a.
 func target(name string) (string, error) {
 	code, err := gencode.Parse(name)
 	if err != nil || code.Kind != gencode.SASS {
@@ -88,7 +88,7 @@ func visible(linking []string) bool {
 
 var errCutShort = errors.New("it is cut short")
 
-// entry reads ".entry NAME ( parameters ) ... { body }"; without parameters the parentheses may be
+// entry parses ".entry NAME ( parameters ) ... { body }"; without parameters the parentheses may be
 // absent.
 func (p *ptx) entry(s *scanner, linking []string) error {
 	name := s.next()
@@ -111,7 +111,7 @@ func (p *ptx) entry(s *scanner, linking []string) error {
 	return s.body(tok)
 }
 
-// ptxParam reads ".param [.align N] .TYPE [.ptr ...] NAME[COUNT]" and places it behind the first
+// ptxParam parses ".param [.align N] .TYPE [.ptr ...] NAME[COUNT]" and places it after the first
 // end bytes. ok is false for a type without a size, such as .texref.
 func ptxParam(list []string, end int) (p modinfo.Param, ok bool) {
 	align, count := 0, 1
@@ -121,7 +121,7 @@ func ptxParam(list []string, end int) (p modinfo.Param, ok bool) {
 			n, _ = strconv.Atoi(list[i+1])
 		}
 		switch {
-		case tok == ".align" && p.Size == 0: // behind the type it is that of what a pointer points to
+		case tok == ".align" && p.Size == 0: // after the type it is the pointee's
 			align = n
 		case p.Size == 0 && typeSize(tok) > 0:
 			p.Size = typeSize(tok)
@@ -138,7 +138,7 @@ func ptxParam(list []string, end int) (p modinfo.Param, ok bool) {
 	return p, true
 }
 
-// typeSize is the number at the end of .u64, .f16x2 and the like, in bytes; 0 if it is no type.
+// typeSize returns the size of .u64, .f16x2 and the like in bytes, or 0 if tok is not a type.
 func typeSize(tok string) int {
 	switch {
 	case tok == ".f16x2" || tok == ".bf16x2":
@@ -153,7 +153,7 @@ func typeSize(tok string) int {
 	return bits / 8
 }
 
-// function reads ".func [( result )] NAME [( parameters )] ... { body }", or a prototype, which
+// function parses ".func [( result )] NAME [( parameters )] ... { body }", or a prototype, which
 // ends with a semicolon.
 func (p *ptx) function(s *scanner, linking []string) error {
 	start := s.at
@@ -179,7 +179,7 @@ func (p *ptx) function(s *scanner, linking []string) error {
 	return s.body(tok)
 }
 
-// variable reads ".global .align 4 .u32 NAME[4] = {...};". The name is the first word that is
+// variable parses ".global .align 4 .u32 NAME[4] = {...};". The name is the first word that is
 // neither a directive nor a number.
 func (p *ptx) variable(s *scanner, linking []string) error {
 	v := ptxSymbol{external: slices.Contains(linking, ".extern"), visible: visible(linking)}
@@ -195,7 +195,7 @@ func (p *ptx) variable(s *scanner, linking []string) error {
 	return nil
 }
 
-// kernels are the entries that a driver finds, sorted.
+// kernels returns the entries that a driver finds, sorted.
 func (p *ptx) kernels() []modinfo.Kernel {
 	out := []modinfo.Kernel{}
 	for _, e := range p.entries {

@@ -2,14 +2,14 @@ package modules
 
 import "strings"
 
-// scanner splits PTX into words and single characters, without comments, blank space and the text
-// of strings.
+// scanner splits PTX into words and single characters. It skips comments and white space, and
+// returns "" in quotes for each string.
 type scanner struct {
 	text string
 	at   int
 }
 
-// next is "" at the end.
+// next returns the next token, or "" at the end.
 func (s *scanner) next() string {
 	for s.at < len(s.text) {
 		rest := s.text[s.at:]
@@ -44,7 +44,7 @@ func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '$' || c == '%' || c == '.'
 }
 
-// past goes behind the next end.
+// past advances to after the next end.
 func (s *scanner) past(end string) {
 	if i := strings.Index(s.text[s.at:], end); i >= 0 {
 		s.at += i + len(end)
@@ -53,7 +53,7 @@ func (s *scanner) past(end string) {
 	}
 }
 
-// list reads up to the parenthesis that closes an open one, and splits at commas.
+// list reads to the parenthesis that closes an open one, and splits at commas.
 func (s *scanner) list() [][]string {
 	var out [][]string
 	var item []string
@@ -80,7 +80,7 @@ func (s *scanner) list() [][]string {
 	return out
 }
 
-// body goes behind the braces that come next, or behind a semicolon. tok was read already.
+// body advances past the next pair of braces or the next semicolon. tok is the last token read.
 func (s *scanner) body(tok string) error {
 	for tok != "{" && tok != ";" {
 		if tok == "" {
@@ -94,7 +94,7 @@ func (s *scanner) body(tok string) error {
 	return nil
 }
 
-// skipTo goes behind the brace that closes an open one.
+// skipTo advances past the brace that closes an open one.
 func (s *scanner) skipTo(end string) bool {
 	depth := 1
 	for tok := s.next(); tok != ""; tok = s.next() {

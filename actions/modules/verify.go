@@ -12,8 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// Verify reads the manifest in the named file and holds it against the artifacts beside it. All
-// that is not as the manifest says is told; nothing is a manifest that is right.
+// Verify reads the manifest in the named file and checks the artifacts beside it. It returns every
+// difference from the manifest, and no problem for a correct manifest.
 func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, []modinfo.Problem{{Message: "is a folder; name the .json files in it"}}
@@ -27,15 +27,15 @@ func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
 		return nil, problems
 	}
 	for i, a := range m.Artifacts {
-		if filepath.IsLocal(filepath.FromSlash(a.File)) { // any other is a problem already
+		if filepath.IsLocal(filepath.FromSlash(a.File)) { // Decode reports other names
 			problems = append(problems, verifyArtifact(filepath.Dir(name), fmt.Sprintf("artifacts[%d]", i), a)...)
 		}
 	}
 	return m, problems
 }
 
-// Load reads a manifest that a build has written, and describes it as one more artifact, of the
-// kind "manifest".
+// Load reads a manifest that a build wrote, and returns it also as an artifact of the kind
+// "manifest".
 func Load(name string) (m *modinfo.Manifest, self modinfo.Artifact, err error) {
 	text, err := regular.Read(name)
 	if err != nil {
@@ -58,7 +58,7 @@ func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem
 	if found.Kind == given.Kind && SameArch(given.Kind, given.Arch, found.Arch) {
 		found.Arch = given.Arch
 	}
-	if err != nil { // size and digest are known all the same
+	if err != nil { // size and digest are known even so
 		found.Kind, found.Arch, found.Images, found.Kernels = given.Kind, given.Arch, given.Images, given.Kernels
 		unread := modinfo.Problem{Field: field + ".kind", Message: fmt.Sprintf("is %s, which the file %s is not: %v", given.Kind, given.File, err)}
 		return append(modinfo.Compare(field, given, found), unread)
@@ -66,11 +66,11 @@ func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem
 	return modinfo.Compare(field, given, found)
 }
 
-// SameArch reports whether a file of the kind that says it is for found may be the one for given.
-// Bare LTO-IR does not say whether it is for a family (that of lto_100f is byte for byte that of
-// lto_100), nor before 13 whether it is for one chip alone. What nvlink
-// 13.0 to 13.2 make of LTO-IR says less than it should: PTX of compute_90a names sm_90, a cubin for sm_100f sm_100. LLVM bitcode says
-// nothing.
+// SameArch reports whether a file of the stated kind that records the architecture found may be for
+// given. Bare LTO-IR does not record whether it is for a family: that of lto_100f is byte for byte
+// that of lto_100. Before 13 it does not record either whether it is for one chip alone. What
+// nvlink 13.0 to 13.2 generate from LTO-IR records too little: PTX of compute_90a names sm_90, a
+// cubin for sm_100f sm_100. LLVM bitcode records nothing.
 func SameArch(kind, given, found string) bool {
 	switch kind {
 	case "ltoir", "ptx":
@@ -81,7 +81,7 @@ func SameArch(kind, given, found string) bool {
 	return given == found || kind == "bitcode" && found == ""
 }
 
-// reason is an error without the path, which stands beside it.
+// reason returns an error without the path, which the message already has.
 func reason(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {

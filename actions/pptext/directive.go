@@ -27,8 +27,8 @@ func (s *scanner) directive(i int) int {
 	return end + 1
 }
 
-// conditional follows the nesting of conditionals, and drops those that are "#if 0". It says
-// whether the directive is among what is dropped.
+// conditional tracks the nesting of conditionals, and drops those that are "#if 0". It reports
+// whether the directive itself is dropped.
 func (s *scanner) conditional(name, text []byte) bool {
 	switch string(name) {
 	case "if", "ifdef", "ifndef":
@@ -83,14 +83,14 @@ func directiveName(text []byte) []byte {
 	return text[:n]
 }
 
-// isFalse says whether the directive is "#if 0".
+// isFalse reports whether the directive is "#if 0".
 func isFalse(text []byte) bool {
 	condition, ok := bytes.CutPrefix(bytes.TrimLeft(text[1:], " \t"), []byte("if"))
 	return ok && string(bytes.Trim(condition, " \t\v\f")) == "0"
 }
 
-// spans says whether a directive may go on in the next line. A literal that looks so is taken for
-// one that does.
+// spans reports whether a directive may continue in the next line. It does not parse literals: one
+// that looks like a continuation counts as one.
 func spans(text []byte) bool {
 	return text[len(text)-1] == '\\' || bytes.HasSuffix(text, []byte("??/")) ||
 		bytes.Contains(text, []byte(`R"`)) || bytes.Contains(text, []byte("/*"))

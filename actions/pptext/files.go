@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Files are the files that a preprocessed text is of, as its line markers spell them, each once, in
-// the order in which they begin.
+// Files returns the files that the line markers of a preprocessed text name, as spelled, each once,
+// in the order in which they begin.
 func Files(text []byte, withoutSystem bool) (files []string) {
 	seen := map[string]bool{}
 	for len(text) > 0 {
@@ -18,7 +18,8 @@ func Files(text []byte, withoutSystem bool) (files []string) {
 		} else {
 			text = nil
 		}
-		if name, system := markedFile(line); name != "" && name[0] != '<' && !strings.HasSuffix(name, "//") && !seen[name] { // with -g, DIR// is the folder
+		// With -g, DIR// is the working directory.
+		if name, system := markedFile(line); name != "" && name[0] != '<' && !strings.HasSuffix(name, "//") && !seen[name] {
 			seen[name] = true
 			if !system || !withoutSystem {
 				files = append(files, name)
@@ -28,9 +29,9 @@ func Files(text []byte, withoutSystem bool) (files []string) {
 	return files
 }
 
-// Placed reports whether a preprocessed text is of the place of its base, a folder, absolute:
-// whether its code names the base, or may ask for the name of its file. Names in line markers do
-// not count, those in includes (see g++ -dI) do.
+// Placed reports whether a preprocessed text depends on its base, an absolute folder. It does if
+// its code contains the base, or may query the name of its file. Names in line markers do not
+// count, those in includes (see g++ -dI) do.
 func Placed(text []byte, base string) bool {
 	if bytes.Contains(text, []byte("__builtin_FILE")) || bytes.Contains(text, []byte("__builtin_source_location")) {
 		return true
@@ -44,15 +45,16 @@ func Placed(text []byte, base string) bool {
 		if end := bytes.IndexByte(line, '\n'); end >= 0 {
 			line = line[:end]
 		}
-		if name, _ := markedFile(line); name == "" && !bytes.HasPrefix(line, []byte("#define ")) { // g++ -dU
+		// g++ -dU writes the #define lines.
+		if name, _ := markedFile(line); name == "" && !bytes.HasPrefix(line, []byte("#define ")) {
 			return true
 		}
 		at += i + len(base)
 	}
 }
 
-// markedFile is the file of a line marker, # 12 "a.h" 1 3, and whether it is read as a header of
-// the system (3); "" of any other line.
+// markedFile returns the file of a line marker, # 12 "a.h" 1 3, and whether it is a system header
+// (3). It returns "" for any other line.
 func markedFile(line []byte) (name string, system bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("# "))
 	if !ok {

@@ -2,28 +2,28 @@ package pptext
 
 import "bytes"
 
-// scanner rewrites one text. Its methods take an index in src and return the index to go on at, or
-// odd.
+// scanner rewrites one text. Its methods take an index in src and return the index to continue at,
+// or odd.
 type scanner struct {
 	src, out  []byte
 	dropFalse bool
-	base      []byte // how names in the base begin in markers: "/a/proj/
+	base      []byte // prefix of names below the base in markers: "/a/proj/
 
 	track
 	dropping int      // conditionals open since a dropped "#if 0", itself included; 0 outside
-	before   snapshot // what to go back to at its #endif
+	before   snapshot // state to restore at its #endif
 }
 
-// odd is the index that stands for "give up, copy the text".
+// odd is the index that means "give up, copy the text".
 const odd = -1
 
-// snapshot is what dropping the text since an "#if 0" goes back to.
+// snapshot is the state before an "#if 0" that is dropped.
 type snapshot struct {
 	out   int
 	track track
 }
 
-// line rewrites the line that starts at i, up to and with its newline. More than one line when a
+// line rewrites the line that starts at i, including its newline. It rewrites several lines if a
 // comment or a raw string spans them.
 func (s *scanner) line(i int) int {
 	if s.src[i] == '#' {
@@ -49,8 +49,8 @@ func (s *scanner) line(i int) int {
 	return s.tokens(i)
 }
 
-// tokens copies from i, the first token of a line, to the end of the line, with every gap made one
-// blank.
+// tokens copies from i, the first token of a line, to the end of the line, and replaces every gap
+// by one blank.
 func (s *scanner) tokens(i int) int {
 	src, start := s.src, i
 	for {
@@ -93,8 +93,8 @@ func (s *scanner) tokens(i int) int {
 	}
 }
 
-// resume starts a run of copied text at i, after a gap, and returns i. The gap is one blank, or
-// nothing at the end of a line.
+// resume starts a run of copied text at i, after a gap, and returns i. The gap becomes one blank,
+// or nothing at the end of a line.
 func (s *scanner) resume(i int) int {
 	if i >= 0 && s.src[i] != '\n' {
 		s.out = append(s.out, ' ')

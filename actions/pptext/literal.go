@@ -2,7 +2,7 @@ package pptext
 
 import "bytes"
 
-// What a byte can be, outside of literals.
+// Classes of a byte outside of literals.
 const (
 	plain    = 0
 	newline  = 1 << iota // ends a line
@@ -10,12 +10,12 @@ const (
 	quote                // " and '
 	slash                // may begin a comment
 	question             // may begin a trigraph
-	strange              // control characters, and the backslash of a continued line or a universal character name
+	strange              // control characters, and backslashes
 
-	afterGap = newline | blank | slash // what makes a blank before it more than a plain gap
+	afterGap = newline | blank | slash // makes a blank before it more than a plain gap
 )
 
-// class says what each byte can be.
+// class is the class of each byte.
 var class = func() (t [256]uint8) {
 	for c := range t {
 		if c < ' ' || c == 0x7f {
@@ -29,7 +29,7 @@ var class = func() (t [256]uint8) {
 	return t
 }()
 
-// word says which bytes make identifiers and numbers. Bytes of UTF-8 do.
+// word reports which bytes are part of identifiers and numbers. Bytes of UTF-8 are.
 var word = func() (t [256]bool) {
 	for c := range t {
 		t[c] = '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '$' || c >= 0x80
@@ -37,9 +37,9 @@ var word = func() (t [256]bool) {
 	return t
 }()
 
-// literal returns the index after the literal whose opening quote is at i, without a suffix, or
-// after the number that the quote is a digit separator of; odd when it does not end as it should.
-// What the quote is depends on the word or the number before it.
+// literal returns the index after the literal whose opening quote is at i, without a suffix. If the
+// quote is a digit separator it returns the index after the number. It returns odd for an
+// unterminated or unknown literal. The word or number before the quote decides what the quote is.
 func literal(src []byte, i int) int {
 	if i == 0 {
 		return quoted(src, i)
@@ -52,7 +52,8 @@ func literal(src []byte, i int) int {
 	for first > 0 && word[src[first-1]] {
 		first--
 	}
-	joined := first > 0 && (src[first-1] == '"' || src[first-1] == '\'') // the word is the suffix of a literal
+	// If joined, the word is the suffix of a literal.
+	joined := first > 0 && (src[first-1] == '"' || src[first-1] == '\'')
 	switch number, raws := inNumber(src, i), rawPrefix(src[first:i]); {
 	case src[i] == '\'' && number:
 		return separated(src, i)
@@ -64,8 +65,8 @@ func literal(src []byte, i int) int {
 	return quoted(src, i)
 }
 
-// inNumber says whether the character at i could go on a number that begins before it, such as
-// 0x1.8p+3.
+// inNumber reports whether the character at i could continue a number that begins before it, such
+// as 0x1.8p+3.
 func inNumber(src []byte, i int) bool {
 	at := i
 	for at > 0 && (word[src[at-1]] || src[at-1] == '.' || at > 1 && sign(src[at-2], src[at-1])) {
@@ -88,7 +89,7 @@ func inNumber(src []byte, i int) bool {
 	return false
 }
 
-// sign says whether the two characters are those of an exponent with a sign, in a number.
+// sign reports whether c and d are the letter and the sign of an exponent in a number.
 func sign(c, d byte) bool {
 	return (c == 'e' || c == 'E' || c == 'p' || c == 'P') && (d == '+' || d == '-')
 }
@@ -122,12 +123,12 @@ func quoted(src []byte, i int) int {
 	}
 }
 
-// separated returns the index after the rest of a number from the digit separator at i on. The
-// number is read to its end here, as in 0xAB'CD'EF the second quote has a word before it that looks
-// like an identifier.
+// separated returns the index after the rest of a number that has a digit separator at i. It reads
+// the number to its end: in 0xAB'CD'EF the word before the second quote looks like an identifier.
 func separated(src []byte, i int) int {
 	for src[i] == '\'' {
-		if i++; !word[src[i]] || sign(src[i], src[i+1]) { // compilers differ on the sign in 1'e+1, which none accepts
+		// Compilers differ on the sign in 1'e+1, which none accepts.
+		if i++; !word[src[i]] || sign(src[i], src[i+1]) {
 			return odd
 		}
 		i = numberEnd(src, i)
@@ -135,7 +136,7 @@ func separated(src []byte, i int) int {
 	return i
 }
 
-// rawPrefix says whether word, right before a double quote, makes the literal a raw string.
+// rawPrefix reports whether word, right before a double quote, makes the literal a raw string.
 func rawPrefix(word []byte) bool {
 	switch string(word) {
 	case "R", "LR", "uR", "UR", "u8R":
@@ -146,7 +147,8 @@ func rawPrefix(word []byte) bool {
 
 // raw returns the index after the raw string whose quote is at i, R"delimiter(text)delimiter".
 func raw(src []byte, i int) int {
-	open := bytes.IndexByte(src[i:min(len(src), i+18)], '(') // a delimiter has at most 16 characters
+	// A delimiter has at most 16 characters.
+	open := bytes.IndexByte(src[i:min(len(src), i+18)], '(')
 	if open < 0 {
 		return odd
 	}

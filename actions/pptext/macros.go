@@ -6,17 +6,17 @@ import (
 )
 
 // TakeMacros removes the "#define X ..." and "#undef X" lines that g++ -E -dU adds to its output,
-// and those of includes that -dI adds, and reports which of names they show as used: expanded, or
-// tested by #if, #ifdef or defined. A name that a pragma holds counts as used, as cpp may leave its
-// expansion to whoever reads the text. A blank line is left for each line, so that the others keep
-// their numbers: cpp counts the lines that it adds. The text takes the place of src.
+// and the include lines that -dI adds. It reports which of names those lines show as used:
+// expanded, or tested by #if, #ifdef or defined. A name in a pragma counts as used, as cpp may
+// leave its expansion to the next reader. A blank line replaces each line, so that the others keep
+// their numbers: cpp counts the lines that it adds. The result reuses the memory of src.
 //
-// What cpp does not show is that a #define of a name that is already defined draws a warning, or
-// none, by its value.
+// cpp does not show one use. A #define of a name that is already defined may draw a warning,
+// depending on the value.
 //
-// Only lines that cpp can have added are removed, those with the # in the first column and outside
-// of raw strings. In a text with comments (-C), a comment that looks as if it began a raw string
-// hides the lines in it from removal; a name in such a line still counts as used.
+// Only lines that cpp can have added are removed: those with the # in the first column and outside
+// of raw strings. In a text with comments (-C), a comment that looks like the start of a raw string
+// hides the lines in it from removal. A name in such a line still counts as used.
 func TakeMacros(src []byte, names ...string) (text []byte, used map[string]bool) {
 	t := taker{src: src, names: names, used: make(map[string]bool)}
 	t.nextRaw = t.findRaw(0)
@@ -48,15 +48,15 @@ func TakeMacros(src []byte, names ...string) (text []byte, used map[string]bool)
 	return append(text, src[kept:]...), t.used
 }
 
-// taker is TakeMacros at work on one text.
+// taker holds the state of TakeMacros for one text.
 type taker struct {
 	src     []byte
 	names   []string
 	used    map[string]bool
-	nextRaw int // where R" stands next, which every raw string has; len(src) when nowhere
+	nextRaw int // index of the next R", with which every raw string begins; len(src) if none
 }
 
-// findRaw returns the index of the first R" from at on, or that of the end.
+// findRaw returns the index of the first R" from at on, or the length of the text.
 func (t *taker) findRaw(at int) int {
 	n := bytes.Index(t.src[at:], []byte(`R"`))
 	if n < 0 {
@@ -65,7 +65,7 @@ func (t *taker) findRaw(at int) int {
 	return at + n
 }
 
-// lineEnd returns the index after the newline of the line that starts at i, or of a later line when
+// lineEnd returns the index after the newline of the line that starts at i, or of a later line if
 // raw strings span lines.
 func (t *taker) lineEnd(i int) int {
 	for {
@@ -84,7 +84,7 @@ func (t *taker) lineEnd(i int) int {
 			return end
 		}
 		for line := range bytes.Lines(t.src[end:after]) {
-			if name, ok := listed(line); ok { // as it may be no raw string
+			if name, ok := listed(line); ok { // it may not be a raw string
 				t.note(name)
 			}
 		}
@@ -93,8 +93,8 @@ func (t *taker) lineEnd(i int) int {
 }
 
 // rawEnd returns the index after the first raw string that begins between i and end, the end of the
-// line, and goes past it, or end when there is none. A quote without a partner ends nothing: the
-// macros that cpp lists can have one.
+// line, and extends past it. Otherwise it returns end. An unpaired quote ends nothing: the macros
+// that cpp lists can have one.
 func (t *taker) rawEnd(i, end int) int {
 	if t.src[end-1] != '\n' {
 		return end // the last line
@@ -123,7 +123,7 @@ func (t *taker) note(name []byte) {
 	}
 }
 
-// mentioned notes the names that a pragma holds.
+// mentioned records the names that a pragma contains.
 func (t *taker) mentioned(pragma []byte) {
 	for _, n := range t.names {
 		if bytes.Contains(pragma, []byte(n)) {
@@ -132,7 +132,7 @@ func (t *taker) mentioned(pragma []byte) {
 	}
 }
 
-// listed reports a line that -dU or -dI adds, with the name of the macro that it defines or
+// listed reports whether -dU or -dI adds a line, and returns the macro that the line defines or
 // undefines.
 func listed(line []byte) (name []byte, ok bool) {
 	if line[0] != '#' {

@@ -2,20 +2,20 @@ package pptext
 
 import "bytes"
 
-// place is where text comes from, as far as a compiler can tell from the line markers before it.
+// place is the origin of text, as far as the line markers before it tell a compiler.
 type place struct {
-	name   []byte // the file, as spelled, in its quotes; nil when not known
+	name   []byte // the file in its quotes, as spelled; nil if unknown
 	system uint8  // systemUnsaid, or bits of the flags 3 and 4
 }
 
 // Flags of a line marker, as bits.
 const (
 	enters  = 1 << 1 // a file begins
-	leaves  = 1 << 2 // the file that included another goes on
+	leaves  = 1 << 2 // the including file continues
 	systems = 1<<3 | 1<<4
 
-	// systemUnsaid is the system of a place that "#line" named. It says nothing of flags: g++ keeps
-	// those before it.
+	// systemUnsaid is the system of a place that "#line" named. "#line" has no flags: g++ keeps the
+	// previous ones.
 	systemUnsaid = 1
 )
 
@@ -23,18 +23,18 @@ func (p place) is(q place) bool {
 	return p.name != nil && p.system == q.system && bytes.Equal(p.name, q.name)
 }
 
-// track follows the markers of a text, and holds back those that may turn out to say nothing.
+// track follows the markers of a text, and delays those that may turn out to be redundant.
 type track struct {
 	now    place    // of the text written so far
-	next   place    // of the text to come; other than now only when stale
+	next   place    // of the text to come; differs from now only if stale
 	stale  bool     // a marker for next must be written before more text
-	inside [][]byte // names of the files that include the one read; nil for one that is not known
+	inside [][]byte // names of the including files; nil for an unknown one
 
 	open  int  // conditionals
 	moved bool // a marker was written inside of an open conditional
 }
 
-// settle writes the marker that was held back, if any.
+// settle writes the delayed marker, if any.
 func (t *track) settle(out *[]byte) {
 	if t.stale {
 		*out = appendMarker(*out, t.next, 0)
@@ -42,7 +42,7 @@ func (t *track) settle(out *[]byte) {
 	}
 }
 
-// forget makes the next marker count, as it is not known which of those before did.
+// forget makes the next marker count, since it is unknown which of the previous ones apply.
 func (t *track) forget() {
 	t.now, t.next, t.stale = place{}, place{}, false
 }
@@ -55,9 +55,8 @@ func (t *track) enterGroup(out *[]byte) {
 	}
 }
 
-// leaveGroup is called before a directive that ends a group of a conditional. Compilers do not look
-// at the markers in groups that they skip, so after a group with a marker it is not known what
-// holds.
+// leaveGroup is called before a directive that ends a group of a conditional. Compilers ignore the
+// markers in groups that they skip. So after a group with a marker the current place is unknown.
 func (t *track) leaveGroup(out *[]byte) {
 	t.settle(out)
 	if t.moved {
@@ -66,7 +65,7 @@ func (t *track) leaveGroup(out *[]byte) {
 	}
 }
 
-// appendMarker writes a marker, in the spelling that it had but for the line number.
+// appendMarker writes a marker, in its original spelling except for the line number.
 func appendMarker(out []byte, p place, step uint8) []byte {
 	if p.system == systemUnsaid {
 		out = append(out, "#line 1 "...)
@@ -82,9 +81,10 @@ func appendMarker(out []byte, p place, step uint8) []byte {
 	return append(out, '\n')
 }
 
-// mark reads a line marker, `# 12 "file" 3 4` or `#line 12 "file"`; name is the word after its #.
-// It is written now when it is the first line of the text, enters or leaves a file, or names the
-// folder that g++ -g -E ran in (`# 1 "/folder//"`). False when it has another shape.
+// mark handles a line marker, `# 12 "file" 3 4` or `#line 12 "file"`; name is the word after its #.
+// It writes the marker immediately if it is the first line of the text, or enters or leaves a file.
+// The same goes for a marker with the folder that g++ -g -E ran in (`# 1 "/folder//"`). mark
+// returns false for a marker of another shape.
 func (s *scanner) mark(text, name []byte, first bool) bool {
 	p, step, ok := parseMarker(text, name)
 	if !ok {
@@ -93,7 +93,8 @@ func (s *scanner) mark(text, name []byte, first bool) bool {
 	if s.base != nil && bytes.HasPrefix(p.name, s.base) {
 		p.name = append([]byte{'"'}, p.name[len(s.base):]...)
 	}
-	if p.name == nil || s.dropping > 0 { // the line alone; and compilers do not look at markers of skipped text
+	// Only a line, or skipped text, whose markers compilers ignore.
+	if p.name == nil || s.dropping > 0 {
 		return true
 	}
 	switch {
@@ -102,7 +103,8 @@ func (s *scanner) mark(text, name []byte, first bool) bool {
 		s.inside = append(s.inside, s.now.name)
 	case step == leaves && s.leave(p.name):
 		s.stale = false
-	case step == leaves: // g++ ignores a marker that leaves to a file that it does not come from; others may not
+	// g++ ignores a return to a file that did not include this one; others may not.
+	case step == leaves:
 		s.settle(&s.out)
 		s.out = appendMarker(s.out, p, step)
 		s.forget()
@@ -116,7 +118,7 @@ func (s *scanner) mark(text, name []byte, first bool) bool {
 	return true
 }
 
-// leave says whether the file that goes on is the one that included the file that ends.
+// leave reports whether the named file is the one that included the file that ends.
 func (t *track) leave(name []byte) bool {
 	n := len(t.inside) - 1
 	if n < 0 || !bytes.Equal(t.inside[n], name) {
@@ -126,8 +128,8 @@ func (t *track) leave(name []byte) bool {
 	return true
 }
 
-// parseMarker reads the place that a marker names, without a name when it has only a line number,
-// and the flag 1 or 2. word is its first word, "line" or the number itself.
+// parseMarker returns the place that a marker names, and the flag 1 or 2. The name is nil if the
+// marker has only a line number. word is its first word, "line" or the number itself.
 func parseMarker(text, word []byte) (p place, step uint8, ok bool) {
 	rest := text[bytes.Index(text, word):]
 	if string(word) == "line" {
@@ -145,7 +147,8 @@ func parseMarker(text, word []byte) (p place, step uint8, ok bool) {
 	n := nameEnd(name)
 	flags, ok := parseFlags(name[max(n, 0):])
 	switch {
-	case digits == 0, len(name) == len(rest)-digits, n < 0, !ok: // without a blank, the number would go on
+	// Without a blank, the number would continue.
+	case digits == 0, len(name) == len(rest)-digits, n < 0, !ok:
 		return p, 0, false
 	case p.system == systemUnsaid && flags != 0, flags&(enters|leaves) == enters|leaves:
 		return p, 0, false
@@ -170,7 +173,7 @@ func nameEnd(text []byte) int {
 	return -1
 }
 
-// parseFlags reads the flags of a marker, digits from 1 to 4 in rising order.
+// parseFlags parses the flags of a marker, digits from 1 to 4 in rising order.
 func parseFlags(text []byte) (flags uint8, ok bool) {
 	last := byte('0')
 	for len(text) > 0 {

@@ -10,42 +10,44 @@ import (
 
 // # Normal form of a header
 //
-// An edit of a comment changes a header and nothing that a compiler makes of it. To see that
-// without a compiler, kbuild compares normal forms: the bytes of a header with its comments blanked
-// out. Two headers with equal normal forms have the same tokens, at the same lines and columns,
-// with blanks at the same places. Nothing else is claimed, and nothing is known of macros or
-// directives.
+// An edit of a comment changes a header but no output of a compiler. To detect that without a
+// compiler, kbuild compares normal forms: the bytes of a header with its comments blanked out. Two
+// headers with equal normal forms have the same tokens, at the same lines and columns, with blanks
+// at the same places. The form claims nothing else, and knows nothing of macros or directives.
 //
-//   - A byte of a comment becomes a blot. Tabs stay, since they decide on columns; so do the blanks
-//     before the first other character of a line, which -Wmisleading-indentation looks at.
+//   - A byte of a comment becomes a blot. Tabs stay, since they affect columns. The blanks before
+//     the first other character of a line stay as well, since -Wmisleading-indentation reads them.
 //   - A newline within a comment does not end a directive, so it is marked.
-//   - A comment at the end of a line goes with the blanks around it, but for the first blot of a line that has nothing
-//     else. In longer lines they stay: gcc's line map counts columns with more bits for them.
+//   - A comment at the end of a line is removed with the blanks around it. The first blot of a line
+//     with nothing else stays. In longer lines all of them stay: gcc's line map counts columns with
+//     more bits for those.
 //
-// The bytes of a header mean different things in different standards, in code that is skipped, and
-// to compilers with opinions on comments. Where that could matter the header has no normal form,
-// and its edits are compiled. So the lexer needs neither the standard nor the compiler:
+// The bytes of a header have different meanings in different standards, in skipped code, and in
+// compilers that warn about comments. Where that could matter the header has no normal form, and
+// its edits are compiled. So the lexer needs neither the standard nor the compiler:
 //
-//   - trigraphs, raw strings, digit separators (or what may be one), control characters but tab;
-//   - a literal that does not end on its line, or that goes on behind a backslash;
-//   - a backslash at the end of a line where the next line may continue its last token;
-//   - what may be a header name in <...> with a comment or a quote in it;
-//   - a comment behind #error, #warning or #pragma mark, whose lines clang does not split into tokens;
-//   - a comment that compilers warn of or look into: another one or a backslash at the end of a line
-//     in it (-Wcomment), bytes other than ASCII (-Wbidi-chars, -Winvalid-utf8), "fall"
-//     (-Wimplicit-fallthrough), a line that begins with # (-Wmisleading-indentation again).
+//   - trigraphs, raw strings, digit separators (or what may be one), control characters except tab;
+//   - a literal that does not end on its line, or that continues after a backslash;
+//   - a backslash at the end of a line if the next line may continue its last token;
+//   - text that may be a header name in <...> with a comment or a quote in it;
+//   - a comment after #error, #warning or #pragma mark, whose lines clang does not split into
+//     tokens;
+//   - a comment that compilers warn about or read: one with another comment's start or a backslash
+//     at the end of a line (-Wcomment); with bytes other than ASCII (-Wbidi-chars, -Winvalid-utf8);
+//     with "fall" (-Wimplicit-fallthrough); or with a line that begins with #
+//     (-Wmisleading-indentation again).
 //
-// TestNormalFormsAgainstCompilers holds this against gcc -E and clang -E.
+// TestNormalFormsAgainstCompilers compares this with gcc -E and clang -E.
 
 const (
 	blot    = '\x01'
 	goesOn  = '\x02' // before a newline within a comment
 	padding = " \t\x01"
 
-	// sameColumns is the length up to which the length of a line is nothing to gcc's line map.
+	// sameColumns is the length up to which gcc's line map does not depend on the length of a line.
 	sameColumns = 79
 
-	// longest is how far a line may go on with literals and comments in it: each looks back.
+	// longest limits a line with literals and comments in it, since each of them scans back.
 	longest = 1 << 14
 )
 
@@ -79,11 +81,11 @@ func NormalForm(src []byte) (form []byte, ok bool) {
 	return n.out, n.ok
 }
 
-// normalizer reads src and writes out. Its methods return the index in src at which to go on.
+// normalizer reads src and writes out. Its methods return the index in src to continue at.
 type normalizer struct {
 	src, out      []byte
 	line, outLine int // where the current line begins in each
-	logical       int // where the line begins that splices and comments continue
+	logical       int // start of the line that splices and comments continue
 	ok            bool
 }
 
@@ -93,11 +95,11 @@ func (n *normalizer) endLine(i int, end string) {
 	kept := len(bytes.TrimRight(line, padding))
 	comment := bytes.IndexByte(line[kept:], blot)
 	switch {
-	case comment < 0: // blanks alone stay: #error prints them
+	case comment < 0: // trailing blanks stay: #error prints them
 		kept = len(line)
 	case kept == 0:
 		kept = comment + 1
-	case line[kept-1] == '\\': // or it would look like a splice
+	case line[kept-1] == '\\': // it would look like a splice
 		n.ok = false
 	}
 	if i-n.line <= sameColumns {
@@ -107,7 +109,7 @@ func (n *normalizer) endLine(i int, end string) {
 	n.line, n.outLine = i+1, len(n.out)
 }
 
-// comment reads the comment at i.
+// comment blanks the comment at i out.
 func (n *normalizer) comment(i int) int {
 	end := i + bytes.IndexByte(n.src[i:], '\n')
 	if n.src[i+1] == '*' {
@@ -135,7 +137,7 @@ func (n *normalizer) comment(i int) int {
 	return end
 }
 
-// suspect reports a comment that a compiler may look into. It is without its first two characters.
+// suspect reports whether a compiler may read a comment. comment lacks its first two characters.
 func suspect(comment []byte) bool {
 	for i, c := range comment {
 		switch {
@@ -148,7 +150,7 @@ func suspect(comment []byte) bool {
 	return bytes.Contains(bytes.ToLower(comment), []byte("fall"))
 }
 
-// literal reads the literal at i.
+// literal copies the literal at i.
 func (n *normalizer) literal(i int) int {
 	src, quote := n.src, n.src[i]
 	first := i
@@ -159,7 +161,7 @@ func (n *normalizer) literal(i int) int {
 	switch number := first > 0 && src[first-1] == '.' || first > 1 && sign(src[first-2], src[first-1]); {
 	case quote == '"' && strings.HasSuffix(prefix, "R"), // raw
 		quote == '\'' && !slices.Contains([]string{"", "L", "u", "U", "u8"}, prefix),
-		quote == '\'' && number, // that goes on: 1.'0
+		quote == '\'' && number, // the number continues: 1.'0
 		n.inHeaderName(i):
 		n.ok = false
 	}
@@ -176,16 +178,17 @@ func (n *normalizer) literal(i int) int {
 		n.ok = n.ok && (src[end] >= ' ' || src[end] == '\t')
 		end++
 	}
-	n.ok = n.ok && !(escapes && namesHeaders(src[n.logical:i])) // "a\" is a whole name behind #include
+	// "a\" is a whole name after #include.
+	n.ok = n.ok && !(escapes && namesHeaders(src[n.logical:i]))
 	n.out = append(n.out, src[i:end+1]...)
 	return end + 1
 }
 
-// splices reports that the backslash at i, which continues its line, leaves both lines their
-// tokens: what stands before it cannot go on behind it.
+// splices reports whether the line break after the backslash at i separates tokens: no token may
+// continue after it.
 func (n *normalizer) splices(i int) bool {
 	if n.src[i+1] != '\n' || i+2 >= len(n.src) {
-		return false // with blanks behind it, compilers differ
+		return false // with blanks after it, compilers differ
 	}
 	if i == 0 || bytes.IndexByte([]byte("\n \t(){}[],;=&|<>:!"), n.src[i-1]) >= 0 {
 		return true
@@ -193,8 +196,8 @@ func (n *normalizer) splices(i int) bool {
 	return word[n.src[i-1]] && (n.src[i+2] == ' ' || n.src[i+2] == '\t')
 }
 
-// inHeaderName reports that i may be within <...> that is one name: behind #include and its like,
-// or behind a parenthesis, as __has_include has it under any name.
+// inHeaderName reports whether i may be within a name in <...>. Such a name is after #include and
+// the like, or after a parenthesis, as in __has_include under any name.
 func (n *normalizer) inHeaderName(i int) bool {
 	before := n.src[n.logical:i]
 	if len(before) > longest {
@@ -210,8 +213,8 @@ func (n *normalizer) inHeaderName(i int) bool {
 	return !operand || namesHeaders(before)
 }
 
-// inRawLine reports that the directive before i takes the rest of its line as it is, or that its
-// name may follow.
+// inRawLine reports whether the directive before i takes the rest of its line verbatim, or whether
+// its name may follow.
 func (n *normalizer) inRawLine(i int) bool {
 	before := n.src[n.logical:i]
 	directive := bytes.IndexByte(before, '#') >= 0 || bytes.Contains(before, []byte("%:"))
@@ -223,14 +226,14 @@ var rawLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(#|%:)` + blanks + `((pragma` + blanks + `)?$|error|warning|pragma` + blanks + `mark)`)
 })
 
-// namesHeaders reports that a line has the name of something that a header name follows.
+// namesHeaders reports whether a line has a word that a header name may follow.
 func namesHeaders(line []byte) bool {
 	return slices.ContainsFunc([]string{"include", "import", "embed", "dependency"}, func(w string) bool {
 		return bytes.Contains(line, []byte(w))
 	})
 }
 
-// endsLine reports that a line has nothing more than blanks in it.
+// endsLine reports whether a line has only blanks left.
 func endsLine(rest []byte) bool {
 	rest = bytes.TrimLeft(rest, " \t")
 	return len(rest) == 0 || rest[0] == '\n'

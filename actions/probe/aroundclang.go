@@ -11,11 +11,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// clang has no folders of its own for libstdc++, start files and linkers: it looks for the newest
-// gcc in places where distributions put one, in each compile, and for its own libraries beside
-// itself. What it looked for in vain are some fifty paths, which differ from version to version;
-// they all are in a few folders, in which something comes only when a compiler is installed. These
-// are watched.
+// clang has no folders of its own for libstdc++, start files and linkers. In each compile it looks
+// for the newest gcc in the places of the distributions, and for its own libraries beside itself.
+// It probes some fifty absent paths, which differ between versions. All of them are in a few
+// folders that change only when a compiler is installed. Those folders are watched.
 
 // aroundClang watches the folders in which a clang looks for gcc, for its own libraries, and for
 // linkers.
@@ -44,20 +43,21 @@ func (w *world) aroundClang(clang string) {
 		return
 	}
 	for _, program := range []string{triple + "-as", triple + "-ld", triple + "-ld.lld", triple + "-lld", "as", "ld", "ld.lld"} {
-		w.lookup(program, w.env("PATH")) // where it goes on after its own folders
+		w.lookup(program, w.env("PATH")) // PATH follows clang's own folders
 	}
 	w.watch("/etc/clang")
 	if home := w.env("HOME"); filepath.IsAbs(home) {
 		config := filepath.Join(home, ".config")
 		w.watch(filepath.Join(config, "clang"))
-		for _, name := range []string{triple, "clang", "clang++", triple + "-clang", triple + "-clang++"} { // others write in this folder every day
+		// ~/.config itself is not watched: other programs write in it every day.
+		for _, name := range []string{triple, "clang", "clang++", triple + "-clang", triple + "-clang++"} {
 			w.there(filepath.Join(config, name+".cfg"))
 		}
 	}
 }
 
-// gccOf is the gcc whose headers, libraries and start files a clang takes, and a file of it that
-// tells it by content.
+// gccOf returns the version of the gcc whose headers, libraries and start files a clang uses, and a
+// file whose content identifies that gcc.
 func (w *world) gccOf(clang string) (version, file string) {
 	said, _ := w.output(clang, "-v", "-E", "-x", "c++", os.DevNull, "-o", os.DevNull)
 	m := selectedGCC().FindStringSubmatch(said)
@@ -71,8 +71,8 @@ var selectedGCC = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 var configurationRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^Configuration file: (.+)$`) })
 
-// configuration adds to the parts of a clang the files of options that it reads unasked, which it
-// names with its version, and what these name.
+// configuration adds the configuration files of a clang to its parts. clang names those that it
+// reads by default in its version text; they may name further ones.
 func (w *world) configuration(version string, parts map[string]string) {
 	var todo []string
 	for _, m := range configurationRE().FindAllStringSubmatch(version, -1) {
@@ -85,7 +85,8 @@ func (w *world) configuration(version string, parts map[string]string) {
 			continue
 		}
 		seen[file] = true
-		parts[fmt.Sprintf("configuration %d", len(seen))] = file // by number: two users have the same in different places
+		// Roles have numbers, since two users have the same files at different paths.
+		parts[fmt.Sprintf("configuration %d", len(seen))] = file
 		text, err := regular.Read(file)
 		w.note(err)
 		for _, word := range strings.Fields(string(text)) {

@@ -16,16 +16,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// isClang tells by its name that a compiler of the toolchain block is no nvcc. nvcc then says where
-// the toolkit is, whose ptxas, fatbinary, device libraries, headers and runtime clang uses.
+// isClang reports whether a compiler of the toolchain block is a clang, by its name. nvcc then only
+// locates the toolkit; clang uses its ptxas, fatbinary, device libraries, headers and runtime.
 func isClang(compiler string) bool { return strings.Contains(filepath.Base(compiler), "clang") }
 
-// debianCUDA is where Debian and Ubuntu, which spread the toolkit over /usr, keep a folder of the
-// shape that clang wants.
+// debianCUDA is a folder in the layout that clang requires. Debian and Ubuntu provide it, since
+// they spread the toolkit over /usr.
 const debianCUDA = "/usr/lib/cuda"
 
-// clang finds and identifies the clang that compiles for the toolkit k, and leaves in k.Archs what
-// both know.
+// clang finds and identifies the clang that compiles for the toolkit k. It reduces k.Archs to the
+// architectures that both support.
 func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, string) {
 	driver := w.lookup(w.req.Compiler, w.env("PATH"))
 	if driver == "" {
@@ -56,9 +56,9 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 	return c, ""
 }
 
-// askClang finds the folder by which clang takes the toolkit k and no other, which shows in the
-// device library that it links, and gives the steps of a compile. (clang itself looks in
-// /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
+// askClang finds the --cuda-path with which clang uses the toolkit k and no other, and returns the
+// steps of a compile. The device library that clang links shows which toolkit it uses. (By default
+// clang looks in /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
 func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (clang.Steps, string) {
 	said, newest := "", k.Archs[0]
 	for _, a := range k.Archs {
@@ -90,18 +90,18 @@ func sameFile(a, b string) bool {
 	return err == nil && first == second
 }
 
-// clangSteps asks for the steps of a compile for some GPU.
+// clangSteps queries the steps of a compile for some GPU.
 func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
 	compile := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Codes: []gencode.Code{arch}}
 	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, "", compiler.Options{})
 	return w.steps(append(argv[:1:1], clang.Ask(argv, "", compile.Source, compile.Output)...), nil)
 }
 
-// linkerTools are the programs of clang's own LLVM that relocatable CUDA is packed and linked by.
+// linkerTools are the programs of clang's own LLVM that pack and link relocatable CUDA code.
 var linkerTools = []string{"clang-offload-packager", "llvm-offload-binary", "clang-linker-wrapper", "clang-nvlink-wrapper"}
 
-// addSystem adds to the parts of a clang the files by which its driver tells what system it is on:
-// it links in another way on each.
+// addSystem adds the files from which a clang driver detects the distribution to its parts: its
+// links differ between distributions.
 func (w *world) addSystem(parts map[string]string) {
 	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release", "/etc/lsb-release", "/etc/redhat-release", "/etc/debian_version", "/etc/SuSE-release"} {
 		if w.there(file) {
@@ -110,25 +110,28 @@ func (w *world) addSystem(parts map[string]string) {
 	}
 }
 
-// clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries
-// of both. As a host compiler it takes the headers of some gcc that is installed, which shows in
-// what else it takes of it.
+// clangIdentity returns a fingerprint of clang, of the programs that it runs, and of the shared
+// libraries of both. As a host compiler clang uses the headers of an installed gcc; the fingerprint
+// covers other files of that gcc.
 func (w *world) clangIdentity(driver, version, cudaPath string, steps clang.Steps) (string, error) {
 	parts := map[string]string{"clang++": driver}
 	for _, argv := range steps.Steps {
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
 			parts[role] = argv[0]
-			w.lookup(role, w.env("PATH")) // clang looks there for ptxas and fatbinary: another one before it is another answer
+			// clang looks in PATH for ptxas and fatbinary: another one earlier in PATH changes the
+			// answer.
+			w.lookup(role, w.env("PATH"))
 		}
 	}
-	for _, name := range linkerTools { // what packs and links relocatable code
+	for _, name := range linkerTools {
 		if p := filepath.Join(realDir(driver), name); w.there(p) {
 			parts[name] = p
 		}
 	}
 	w.addLibraries(parts, slices.Sorted(maps.Keys(parts)))
 	w.addSystem(parts)
-	if header := filepath.Join(cudaPath, "include", "cuda.h"); w.there(header) { // which tells the driver the version
+	// The driver reads the version of CUDA from cuda.h.
+	if header := filepath.Join(cudaPath, "include", "cuda.h"); w.there(header) {
 		parts["cuda.h"] = header
 	}
 	host := w.gcc(driver)

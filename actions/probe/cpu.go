@@ -14,11 +14,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// -march=native is the same text on two machines that share a cache, and other code. So what the
-// compilers make of it on this one is a tool of whatever is compiled with it. It is asked for in
-// each build that makes a plan: the memo of tools may be shared as well.
+// -march=native is the same text on two machines that share a cache, but yields different code. The
+// processor that the compilers detect is therefore an input of whatever is compiled with it. It is
+// queried in each build that makes a plan, since the memo may be shared between machines too.
 
-// nativeCPU is a digest of what the compilers of f take the processor for.
+// nativeCPU returns a digest of what the compilers of f expand -march=native to.
 func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
 	option := []string{"-march=native", "-mtune=native"}
 	if runtime.GOARCH != "amd64" {
@@ -37,7 +37,7 @@ func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
 		}
 		said, _ := w.output(slices.Concat([]string{c, "-###", "-S", "-x", "c", os.DevNull, "-o", os.DevNull}, option)...)
 		for _, word := range strings.Fields(said) {
-			if !strings.Contains(word, "/") { // less the places of its parts
+			if !strings.Contains(word, "/") { // omit the paths of its parts
 				fmt.Fprintln(h, word)
 			}
 		}
@@ -45,8 +45,9 @@ func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// CPU tells processors apart at least as well as compilers do, and starts nothing: the first of
-// those in /proc/cpuinfo, less what it measures as it runs.
+// CPU returns a fingerprint of the processor without starting a program. It distinguishes
+// processors at least as well as compilers do. It covers the first processor in /proc/cpuinfo, less
+// the values that change at run time.
 func CPU(root string) string {
 	text, err := regular.Read(filepath.Join(root, "proc/cpuinfo"))
 	if err != nil {

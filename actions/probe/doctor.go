@@ -14,9 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// Doctor tells what a build would find, with a fix for each fault, and reports whether everything
-// that a build needs works. It asks the world anew, whatever a memo says. misparsed, which may be
-// nil, tells for what the compilers run as one command in this build tree.
+// Doctor reports what a build would find, with a fix for each fault. It returns whether everything
+// that a build needs works. It probes again, whatever a memo holds. misparsed, which may be nil,
+// returns the reasons why compilers run as one command in this build tree.
 func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string, misparsed func(plan.Facts) []string) bool {
 	if err := checkTemp(); err != nil {
 		tell(Finding{Fails, "temporary files", err.Error()})
@@ -62,7 +62,8 @@ func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string,
 	return d.good
 }
 
-// toolkit says whether the toolkit that a build would take is whole, and which others there are.
+// toolkit reports whether the toolkit that a build would use is complete, and which others are
+// installed.
 func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	d.ok("CUDA toolkit", fmt.Sprintf("%s at %s", k.Build, k.NVCC.Path))
 	if k.Clang != nil {
@@ -115,7 +116,8 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	}
 }
 
-// lto says whether device code can be linked with LTO, and how that computes.
+// lto reports whether device code can be linked with LTO, and whether floating-point options are
+// kept.
 func (d *report) lto(k *plan.Toolkit) {
 	if k.LibNVVM != "" {
 		d.ok("LTO", "nvlink is handed "+k.LibNVVM)
@@ -132,8 +134,8 @@ func (d *report) lto(k *plan.Toolkit) {
 	}
 }
 
-// unsplit says why nvcc runs as one command for plain code, "" if it is taken apart. It is asked as
-// a build asks it.
+// unsplit returns why nvcc runs as one command for plain code, or "" if its steps can be split. It
+// queries nvcc as a build does.
 func (w *world) unsplit(k *plan.Toolkit) string {
 	if missing := nvcc.Missing(k.Programs); missing != "" {
 		return missing
@@ -167,7 +169,7 @@ func (w *world) unsplit(k *plan.Toolkit) string {
 	return ""
 }
 
-// hip says what HIP targets are compiled with.
+// hip reports the tools that compile HIP targets.
 func (d *report) hip(w *world, f plan.Facts) {
 	k := f.HIP
 	if k == nil {
@@ -204,7 +206,7 @@ func (d *report) hip(w *world, f plan.Facts) {
 	}
 }
 
-// others are toolkits that a build would not take, each once however many names lead to it.
+// others returns toolkits that a build would not use, each once even if it has several names.
 func (w *world) others(used string) []string {
 	seen := map[string]bool{}
 	first := func(p string) bool {
@@ -239,7 +241,7 @@ func described(t plan.Tool) string {
 	return fmt.Sprintf("%s (%s)", t.Path, t.Version)
 }
 
-// codes spells a sorted list by its ends where it is long.
+// codes formats a sorted list; a long one by its first and last element.
 func codes(list []gencode.Code) string {
 	if len(list) > 3 {
 		return fmt.Sprintf("%s to %s", list[0], list[len(list)-1])
@@ -247,14 +249,14 @@ func codes(list []gencode.Code) string {
 	return strings.Trim(fmt.Sprint(list), "[]")
 }
 
-// Finding is one line of a doctor.
+// Finding is one line of the doctor's report.
 type Finding struct {
 	Status string // OK, Warns or Fails
-	What   string // "" goes on with the last one
-	Text   string // what was found, or how to mend it
+	What   string // "" continues the previous finding
+	Text   string // what was found, or how to fix it
 }
 
-// What a finding means.
+// Values of Finding.Status.
 const (
 	OK    = "ok"
 	Warns = "warning"
@@ -283,7 +285,7 @@ func (d *report) check(what, fault, found string) {
 	d.ok(what, found)
 }
 
-// unwritable says why a folder cannot take files.
+// unwritable returns why files cannot be created in a folder.
 func unwritable(dir string) string {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Sprintf("%v; set KBUILD_CACHE_DIR to a folder you can write", err)

@@ -15,15 +15,15 @@ import (
 )
 
 // clang is a driver of 100 KB around libclang-cpp.so and libLLVM.so, and Debian's ld and as keep
-// their work in libbfd.so: the code of a program is also in the shared libraries that it is linked
-// with. They are looked for here as the dynamic loader does it (ld.so(8)): DT_RPATH of the file and
-// of those that brought it in, LD_LIBRARY_PATH, DT_RUNPATH of the file alone, the index of
-// ldconfig, the usual folders. The loader is not asked, since only glibc's answers, and by starting
-// the program.
+// most code in libbfd.so. The code of a program is therefore also in the shared libraries that it
+// is linked with. They are searched for as the dynamic loader does it (ld.so(8)): DT_RPATH of the
+// file and of its dependents, LD_LIBRARY_PATH, DT_RUNPATH of the file alone, the index of ldconfig,
+// the usual folders. The loader is not queried: only glibc's answers, and only by starting the
+// program.
 
-// AbsoluteLibraries leaves out of LD_LIBRARY_PATH what depends on the folder that a program runs
-// in, as the empty entry that LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH makes: tools are identified by
-// the libraries in absolute folders, and run with those.
+// AbsoluteLibraries removes relative and empty entries from LD_LIBRARY_PATH, such as the empty
+// entry that LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH adds. They depend on the working directory of a
+// program. Tools are identified by the libraries in absolute folders, so they must run with those.
 func AbsoluteLibraries() error {
 	const name = "LD_LIBRARY_PATH"
 	if list := os.Getenv(name); list != compiler.LibraryPath(list) {
@@ -32,26 +32,27 @@ func AbsoluteLibraries() error {
 	return nil
 }
 
-// needing is a file with the names of the libraries that it is linked with.
+// needing is an ELF file with the names of the libraries that it is linked with.
 type needing struct {
 	names   []string
-	loader  string   // that the kernel starts it with; "" for a library
+	loader  string   // the program's loader, which the kernel starts; "" for a library
 	rpath   []string // its own and inherited; searched first
 	runpath []string // its own
 	class   elf.Class
 	machine elf.Machine
 }
 
-// sharedLibs are the files of the shared libraries that a program is made of, in turn what these
-// need, by the names they are asked for; "" is one that was not found. A script, a program that is
-// linked statically, and "" have none.
+// sharedLibs returns the shared libraries that a program loads, directly or indirectly, by the
+// requested names. A library that is not found is "". Scripts, statically linked programs, and ""
+// have none.
 //
-// Where ldconfig knows several builds of a library for several processors, all are given, the
-// others with a number behind the name.
+// Where ldconfig knows several builds of a library for several processors, all are returned. The
+// second and later roles have a number after the name.
 func (w *world) sharedLibs(program string) map[string]string {
 	libs := map[string]string{}
-	real, err := filepath.EvalSymlinks(program) // $ORIGIN is the folder of the file, not of a link to it
-	if err != nil || program == "" {            // "" would be the folder that kbuild runs in
+	// $ORIGIN is the folder of the file, not of a link to it.
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil || program == "" { // "" would be the working directory
 		return libs
 	}
 	first, ok := w.needed(real, nil)
@@ -82,7 +83,7 @@ func (w *world) sharedLibs(program string) map[string]string {
 	return libs
 }
 
-// addLibraries adds to the parts of a tool the shared libraries of those that play some roles.
+// addLibraries adds the shared libraries of the parts with the given roles to the parts of a tool.
 func (w *world) addLibraries(parts map[string]string, roles []string) {
 	for _, role := range roles {
 		for name, file := range w.sharedLibs(parts[role]) {
@@ -92,8 +93,7 @@ func (w *world) addLibraries(parts map[string]string, roles []string) {
 }
 
 // needed returns the libraries that an ELF file names; ok is false if file is not ELF. Each file is
-// read once: its table of strings, which debug/elf reads for each question, has megabytes in
-// libLLVM.
+// read once: debug/elf reads the string table for each query, and libLLVM's has megabytes.
 func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
 	n, known := w.needs[file]
 	if !known {
@@ -109,7 +109,8 @@ func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
 	return n, n.class != elf.ELFCLASSNONE
 }
 
-// readNeeding reads what an ELF file names; another file has no class.
+// readNeeding parses the dynamic section of an ELF file. The class of any other file is
+// ELFCLASSNONE.
 func readNeeding(file string) (n needing) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -117,7 +118,7 @@ func readNeeding(file string) (n needing) {
 	}
 	defer f.Close()
 	n = needing{class: f.Class, machine: f.Machine}
-	n.names, _ = f.ImportedLibraries() // none where there is no dynamic section
+	n.names, _ = f.ImportedLibraries() // none without a dynamic section
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
 			name, _ := io.ReadAll(io.LimitReader(p.Open(), 4096))
@@ -128,7 +129,7 @@ func readNeeding(file string) (n needing) {
 	return n
 }
 
-// searched are the folders that an ELF file names for its libraries.
+// searched returns the folders that an ELF file names for its libraries.
 func searched(f *elf.File, tag elf.DynTag, file string) []string {
 	var dirs []string
 	texts, _ := f.DynString(tag)
@@ -137,7 +138,8 @@ func searched(f *elf.File, tag elf.DynTag, file string) []string {
 			for _, origin := range []string{"$ORIGIN", "${ORIGIN}"} {
 				d = strings.ReplaceAll(d, origin, filepath.Dir(file))
 			}
-			if filepath.IsAbs(d) { // relative ones depend on where the program is started; $LIB is not used by any toolchain seen
+			// Relative ones depend on the working directory; no known toolchain uses $LIB.
+			if filepath.IsAbs(d) {
 				dirs = append(dirs, d)
 			}
 		}
@@ -145,8 +147,8 @@ func searched(f *elf.File, tag elf.DynTag, file string) []string {
 	return dirs
 }
 
-// loaded is the file that the loader takes for a name: the first that is for the machine, or all
-// that ldconfig knows.
+// loaded returns the files that the loader may load for a name: the first that fits the machine, or
+// all that ldconfig knows.
 func (w *world) loaded(name string, by needing) []string {
 	fits := func(file string) bool {
 		if !w.there(file) {
@@ -171,7 +173,7 @@ func (w *world) loaded(name string, by needing) []string {
 			return append(files, file)
 		}
 		if len(files) > 0 {
-			return files // and whatever comes after them for another processor
+			return files // and not the files of later folders, which another processor may load
 		}
 	}
 	var files []string
@@ -188,9 +190,9 @@ func (w *world) loaded(name string, by needing) []string {
 	return files
 }
 
-// forProcessors are the builds of a library for some processors that lie in folders of their own
-// below one that a file names: glibc-hwcaps, and up to 2.36 the others. All of them are given,
-// whatever processor this is, and a folder that is not there is one that may come.
+// forProcessors returns the builds of a library for some processors, in subfolders of a search
+// folder: glibc-hwcaps, and up to glibc 2.36 the others. It returns all of them, whatever the
+// processor of this machine. Absent subfolders are recorded, since they may appear.
 func (w *world) forProcessors(dir, name string, fits func(string) bool) (files []string) {
 	for _, sub := range []string{"glibc-hwcaps", "tls", "haswell", "xeon_phi", "avx512_1", "x86_64"} {
 		top := filepath.Join(dir, sub)
@@ -201,7 +203,7 @@ func (w *world) forProcessors(dir, name string, fits func(string) bool) (files [
 			if err != nil || !d.IsDir() {
 				return nil
 			}
-			w.reads(folder) // for the folders that come in it
+			w.reads(folder) // subfolders may appear in it
 			if file := filepath.Join(folder, name); fits(file) {
 				files = append(files, file)
 			}
@@ -211,7 +213,7 @@ func (w *world) forProcessors(dir, name string, fits func(string) bool) (files [
 	return files
 }
 
-// preloaded are the libraries that every program gets.
+// preloaded returns the libraries that the loader adds to every program.
 func (w *world) preloaded() []string {
 	const file = "/etc/ld.so.preload"
 	if !w.there(file) {
@@ -222,7 +224,7 @@ func (w *world) preloaded() []string {
 	return strings.FieldsFunc(string(text), func(c rune) bool { return strings.ContainsRune(" \t\n:", c) })
 }
 
-// ldconfig is what the index of ldconfig says: files by the name of a library. Without one it is
+// ldconfig returns the index of ldconfig: files by the name of a library. Without an index it is
 // empty.
 func (w *world) ldconfig() map[string][]string {
 	if w.libIndex == nil {

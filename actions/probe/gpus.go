@@ -14,7 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// gpus asks the driver's tool for the GPUs of this machine.
+// gpus queries nvidia-smi for the GPUs of this machine.
 func gpus(ctx context.Context, env func(string) string) []gencode.Code {
 	smi := find("nvidia-smi", env("PATH"))
 	if smi == "" {
@@ -27,7 +27,7 @@ func gpus(ctx context.Context, env func(string) string) []gencode.Code {
 	return capabilities(string(out))
 }
 
-// capabilities reads lines such as 9.0, one for each GPU, into a sorted set of codes.
+// capabilities parses lines such as 9.0, one per GPU, into a sorted set of codes.
 func capabilities(text string) []gencode.Code {
 	var codes []gencode.Code
 	for _, line := range strings.Fields(text) {
@@ -39,10 +39,10 @@ func capabilities(text string) []gencode.Code {
 	return slices.Compact(codes)
 }
 
-// GPUs identifies what nvidia-smi would answer from, without starting it, which takes a second
-// where the driver is not kept loaded: the driver, its GPUs by model and UUID, the devices that
-// this container may open, and nvidia-smi. It is empty where that cannot be known (WSL, no GPU).
-// root is the root of the file system.
+// GPUs returns a fingerprint of what nvidia-smi would answer from, without starting nvidia-smi. A
+// start takes a second where the driver is not kept loaded. The fingerprint covers the driver, its
+// GPUs by model and UUID, the devices that this container may open, and nvidia-smi itself. It is
+// empty where that cannot be known (WSL, no GPU). root is the root of the file system.
 func GPUs(root string, env func(string) string) string {
 	gpus, _ := filepath.Glob(filepath.Join(root, "proc/driver/nvidia/gpus/*/information"))
 	devices, _ := filepath.Glob(filepath.Join(root, "dev/nvidia[0-9]*"))
@@ -76,8 +76,8 @@ func GPUs(root string, env func(string) string) string {
 	return string(h.Sum(nil))
 }
 
-// AnyGPU reports a device that a program of CUDA or HIP could use: of NVIDIA, through WSL, or of
-// AMD. root is the root of the file system.
+// AnyGPU reports whether a device exists that a CUDA or HIP program could use: from NVIDIA, through
+// WSL, or from AMD. root is the root of the file system.
 func AnyGPU(root string) bool {
 	for _, device := range []string{"dev/nvidia[0-9]*", "dev/dxg", "dev/kfd"} {
 		if found, _ := filepath.Glob(filepath.Join(root, device)); len(found) > 0 {

@@ -18,11 +18,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// hipccVerbose has hipcc print the command that it makes.
+// hipccVerbose makes hipcc print the command that it runs.
 const hipccVerbose = "HIPCC_VERBOSE=1"
 
-// hip finds and identifies the HIP compiler. What it runs and reads is asked of itself (-###), and
-// not guessed from a layout.
+// hip finds and identifies the HIP compiler. A dry run (-###) of the compiler shows what it runs
+// and reads; nothing is guessed from a layout.
 func (w *world) hip() (*plan.HIP, string) {
 	drivers, looked := w.findHIP()
 	if drivers == nil {
@@ -39,7 +39,8 @@ func (w *world) hip() (*plan.HIP, string) {
 		if err != nil {
 			return nil, fmt.Sprintf("%s does not work: %v", k.Clang.Path, err)
 		}
-		if w.req.HIPAccepts != nil && !w.req.HIPAccepts(version) { // another version may stand beside it
+		// Another driver may have a version that the manifest accepts.
+		if w.req.HIPAccepts != nil && !w.req.HIPAccepts(version) {
 			refused = append(refused, fmt.Sprintf("%s runs clang %s", driver, version))
 			continue
 		}
@@ -48,7 +49,7 @@ func (w *world) hip() (*plan.HIP, string) {
 	return nil, fmt.Sprintf("%s; the manifest wants %s. Set ROCM_PATH or the compiler of the toolchain block.", strings.Join(refused, ", "), w.req.HIPVersion)
 }
 
-// identifyHIP finds out what a HIP compiler knows, and what it is made of.
+// identifyHIP finds the architectures that a HIP compiler supports, and its fingerprint.
 func (w *world) identifyHIP(k *plan.HIP, parts map[string]string, version string) (*plan.HIP, string) {
 	major, _, _ := strings.Cut(version, ".")
 	k.Major, _ = strconv.Atoi(major)
@@ -61,7 +62,8 @@ func (w *world) identifyHIP(k *plan.HIP, parts map[string]string, version string
 	w.configuration(text, parts)
 	gcc, crtbegin := w.gccOf(k.Clang.Path)
 	parts["crtbegin.o"] = crtbegin
-	id, err := w.identity(parts, configurationRE().ReplaceAllString(text, ""), gcc) // the files themselves are parts
+	// The content of configuration files is part of the fingerprint, and not their paths.
+	id, err := w.identity(parts, configurationRE().ReplaceAllString(text, ""), gcc)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -71,7 +73,7 @@ func (w *world) identifyHIP(k *plan.HIP, parts map[string]string, version string
 	return k, ""
 }
 
-// knownTo are the GPUs of a target that a clang knows; nil if it does not tell.
+// knownTo returns the GPUs of a target that a clang knows, or nil if clang cannot list them.
 func (w *world) knownTo(clang, target string, kind gencode.Kind) []gencode.Code {
 	text, err := w.output(clang, "--target="+target, "-nogpulib", "-print-supported-cpus")
 	if err != nil {
@@ -86,8 +88,8 @@ func (w *world) knownTo(clang, target string, kind gencode.Kind) []gencode.Code 
 	return archs
 }
 
-// findHIP looks for the compiler the manifest names, or hipcc: in PATH, then where ROCm is. Only if
-// the manifest wants a version is there more than one to choose of.
+// findHIP looks for the compiler that the manifest names, or hipcc: in PATH, then where ROCm is. It
+// returns more than one only if the manifest requires a version.
 func (w *world) findHIP() (drivers, looked []string) {
 	name := cmp.Or(w.req.HIPCompiler, "hipcc")
 	looked = append(looked, name+" in PATH")
@@ -115,8 +117,8 @@ func (w *world) findHIP() (drivers, looked []string) {
 	return drivers, looked
 }
 
-// hipEnv is what commands of the HIP compiler get, and have in their keys. hipcc compiles for
-// NVIDIA wherever it finds an nvcc, unless it is told.
+// hipEnv returns the variables that commands of the HIP compiler get, and that enter their keys.
+// HIP_PLATFORM is always set: hipcc compiles for NVIDIA wherever it finds an nvcc.
 func (w *world) hipEnv() []string {
 	env := []string{"HIP_PLATFORM=amd"}
 	for _, name := range run.HIPNames {
@@ -128,11 +130,12 @@ func (w *world) hipEnv() []string {
 	return env
 }
 
-// askHIP asks how a compile and a link for some GPU go, and gives the files that they run, by role.
+// askHIP queries a compile and a link for some GPU, and returns the files that they run, by role.
 func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	parts = map[string]string{"driver": k.Driver.Path}
 	here := filepath.Dir(k.Driver.Path)
-	for _, name := range []string{"hipcc.pl", "hipcc.bin", "hipvars.pm", "hipconfig", "hipconfig.pl", "hipconfig.bin"} { // what a hipcc that is a script runs
+	// Programs that a hipcc script runs.
+	for _, name := range []string{"hipcc.pl", "hipcc.bin", "hipvars.pm", "hipconfig", "hipconfig.pl", "hipconfig.bin"} {
 		if p := filepath.Join(here, name); w.there(p) {
 			parts[name] = p
 		}
@@ -151,30 +154,34 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	}
 	parts["clang++"] = k.Clang.Path
 	for _, p := range []string{k.Driver.Path, k.Clang.Path} {
-		if !strings.HasPrefix(filepath.Base(p), "hipcc") { // whose own scripts are known
+		if !strings.HasPrefix(filepath.Base(p), "hipcc") { // hipcc's scripts are known
 			w.follow(p, parts, map[string]bool{})
 		}
 	}
-	w.there(filepath.Join(filepath.Dir(k.Clang.Path), "lld")) // clang would take it, were it there
+	w.there(filepath.Join(filepath.Dir(k.Clang.Path), "lld")) // if it appeared, clang would run it
 	for _, argv := range slices.Concat(compile.Steps, link.Steps) {
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
 			parts[role] = argv[0]
 		}
 	}
-	if objcopy := filepath.Join(realDir(k.Clang.Path), "llvm-objcopy"); w.there(objcopy) { // by which clang-offload-bundler writes objects
+	// clang-offload-bundler writes objects with llvm-objcopy.
+	if objcopy := filepath.Join(realDir(k.Clang.Path), "llvm-objcopy"); w.there(objcopy) {
 		parts["llvm-objcopy"] = objcopy
 	}
 	k.Programs = w.offloadPrograms(k.Clang.Path, parts)
 	w.addLibraries(parts, slices.Sorted(maps.Keys(parts)))
 	w.addSystem(parts)
-	for _, dir := range []string{w.rocm(compile.Clang), filepath.Dir(here)} { // hipcc takes the one above itself, unless it is told
+	// By default hipcc uses the ROCm folder above itself.
+	for _, dir := range []string{w.rocm(compile.Clang), filepath.Dir(here)} {
 		w.watch(filepath.Join(dir, "hsa"))
 	}
-	// clang takes the newest rocm-N.M of this folder.
+	// clang uses the newest rocm-N.M of this folder.
 	w.reads("/opt")
 	for _, dir := range []string{w.rocm(compile.Clang), "/usr/local", "/usr"} {
-		w.watch(filepath.Join(dir, "amdgcn", "bitcode"))                        // device libraries there come before those of clang's own folder
-		for _, name := range []string{"bin/.hipVersion", "share/hip/version"} { // which clang reads in each compile
+		// Device libraries there take precedence over those in clang's own folder.
+		w.watch(filepath.Join(dir, "amdgcn", "bitcode"))
+		// clang reads these files in each compile.
+		for _, name := range []string{"bin/.hipVersion", "share/hip/version"} {
 			if p := filepath.Join(dir, name); w.there(p) {
 				parts[p] = p
 			}
@@ -189,8 +196,8 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	return parts, ""
 }
 
-// offloadPrograms finds what the new offload driver of a clang runs, if it is told to run, beside
-// that clang. All are parts of it.
+// offloadPrograms finds the programs of the new offload driver beside a clang. All are parts of
+// that clang.
 func (w *world) offloadPrograms(clang string, parts map[string]string) map[string]string {
 	found := map[string]string{}
 	for _, name := range []string{"clang-linker-wrapper", "llvm-offload-wrapper", "llvm-offload-binary", "clang-offload-packager", "clang-offload-bundler", "lld"} {
@@ -203,25 +210,26 @@ func (w *world) offloadPrograms(clang string, parts map[string]string) map[strin
 			parts[name] = file
 		}
 	}
-	if packager := cmp.Or(found["llvm-offload-binary"], found["clang-offload-packager"]); packager != "" { // the second is the old name
+	// clang-offload-packager is the old name.
+	if packager := cmp.Or(found["llvm-offload-binary"], found["clang-offload-packager"]); packager != "" {
 		found["packager"] = packager
 	}
 	return found
 }
 
-// compileAndLink asks for the steps of a compile and of a link of it.
+// compileAndLink queries the steps of a compile and of a link of its output.
 func (w *world) compileAndLink(k *plan.HIP) (compile, link clang.Steps) {
 	return w.hipSteps(k, "-c", "-x", "hip", clang.AskSource), w.hipSteps(k, "--hip-link", compiler.AskInput)
 }
 
-// hipSteps asks for the steps of a command for gfx906, which every clang knows.
+// hipSteps queries the steps of a command for gfx906, which every clang knows.
 func (w *world) hipSteps(k *plan.HIP, args ...string) clang.Steps {
 	argv := append([]string{k.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
 	return w.steps(append(argv, "-o", compiler.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
 }
 
-// steps puts a question to hipcc or clang. A refusal shows steps all the same, and the planner asks
-// again.
+// steps queries hipcc or clang. A failed query is not an error here: its output still has steps,
+// and the planner queries again.
 func (w *world) steps(argv, env []string) clang.Steps {
 	dir, err := askFolder()
 	if w.note(err); err != nil {
@@ -229,14 +237,15 @@ func (w *world) steps(argv, env []string) clang.Steps {
 	}
 	defer os.RemoveAll(dir)
 	cmd := w.command(argv)
-	cmd.Dir, cmd.Env = dir, append(append(cmd.Env, env...), "TMPDIR="+dir) // clang 15 leaves a folder there
+	// clang 15 leaves a folder in TMPDIR.
+	cmd.Dir, cmd.Env = dir, append(append(cmd.Env, env...), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	w.note(err)
 	return clang.ReadSteps(string(out), argv)
 }
 
-// hipIncludes are the folders where the steps of a compile search for hip/hip_runtime.h, but for
-// those that every compiler searches.
+// hipIncludes returns the folders where the steps of a compile search for hip/hip_runtime.h, except
+// /usr/include, which every compiler searches.
 func hipIncludes(steps [][]string) []string {
 	var dirs []string
 	for _, argv := range steps {
@@ -253,7 +262,7 @@ func hipIncludes(steps [][]string) []string {
 	return dirs
 }
 
-// deviceLibs are all device libraries beside those that a compile reads.
+// deviceLibs returns all device libraries in the folders that a compile reads some from.
 func (w *world) deviceLibs(steps [][]string) []string {
 	var libs []string
 	for _, argv := range steps {
@@ -262,7 +271,7 @@ func (w *world) deviceLibs(steps [][]string) []string {
 				continue
 			}
 			dir := filepath.Dir(argv[i+1])
-			w.reads(dir) // clang takes by name what is there
+			w.reads(dir) // clang selects libraries there by name
 			found, _ := filepath.Glob(filepath.Join(dir, "*.bc"))
 			for _, f := range found {
 				if !slices.Contains(libs, f) {
@@ -274,7 +283,7 @@ func (w *world) deviceLibs(steps [][]string) []string {
 	return libs
 }
 
-// rocm is the folder of ROCm that a clang command means.
+// rocm returns the ROCm folder that a clang command uses.
 func (w *world) rocm(clang []string) string {
 	dir := cmp.Or(w.env("ROCM_PATH"), "/opt/rocm")
 	for _, a := range clang {
@@ -285,7 +294,7 @@ func (w *world) rocm(clang []string) string {
 	return dir
 }
 
-// lookedForLibs says where clang looks for device libraries, for the message that there are none.
+// lookedForLibs returns where clang looks for device libraries, for the message that it has none.
 func (w *world) lookedForLibs(clang []string) []string {
 	var dirs []string
 	for _, a := range clang {

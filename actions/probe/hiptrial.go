@@ -13,13 +13,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// Bitcode is for the tools of its own LLVM. clang looks for lld first in the folder by whose name
-// it was called: where Debian's unversioned lld (14) stands beside clang++-15 in /usr/bin, clang 15
-// takes that one, and it ends with "Opaque pointers are only supported in -opaque-pointers mode
-// (Producer: 'LLVM15.0.6' Reader: 'LLVM 14.0.6')", in hipcc as in kbuild.
+// Only the tools of the same LLVM read its bitcode. clang looks for lld first in the folder of the
+// name that it was called by. Where Debian's unversioned lld (14) is beside clang++-15 in /usr/bin,
+// clang 15 runs that one. It fails with "Opaque pointers are only supported in -opaque-pointers
+// mode (Producer: 'LLVM15.0.6' Reader: 'LLVM 14.0.6')", in hipcc as in kbuild.
 
-// ownLLVM is the folder of clang's own LLVM if it has an lld that a link does not take; "" if all
-// is well or there is none.
+// ownLLVM returns the folder of clang's own LLVM if that has an lld but a link would run another.
+// It returns "" otherwise.
 func (w *world) ownLLVM(compile, link clang.Steps) string {
 	own := ""
 	for _, argv := range compile.Steps {
@@ -35,7 +35,8 @@ func (w *world) ownLLVM(compile, link clang.Steps) string {
 	return ""
 }
 
-// realDir is the folder of a file behind its links; "" if there is no file.
+// realDir returns the folder of a file after its links are resolved, or "" if the file does not
+// exist.
 func realDir(name string) string {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil || !filepath.IsAbs(real) {
@@ -44,9 +45,9 @@ func realDir(name string) string {
 	return filepath.Dir(real)
 }
 
-// withCompilerPath has clang look for programs in dir first. hipcc of 5.2 and clang 15 hand it to
-// all that they run, and there is no option for the linker of device code: --ld-path is for the
-// host's.
+// withCompilerPath makes clang look for programs in dir first. hipcc of 5.2 and clang 15 pass
+// COMPILER_PATH to all that they run. No option selects the linker of device code: --ld-path is for
+// the host's.
 func withCompilerPath(env []string, dir, before string) []string {
 	if before != "" {
 		dir += string(filepath.ListSeparator) + before
@@ -56,18 +57,18 @@ func withCompilerPath(env []string, dir, before string) []string {
 	return env
 }
 
-// trialSource has a kernel that calls into the device libraries. It includes nothing: HIP's headers
-// need not be there.
+// trialSource has a kernel that calls the device libraries. It includes nothing, since HIP's
+// headers may not be installed.
 const trialSource = `extern "C" __attribute__((device)) float __ocml_sin_f32(float);
 extern "C" __attribute__((global)) void kbuild_trial(float *p) { *p = __ocml_sin_f32(*p); }
 `
 
-// tryHIP compiles and links two lines, in the steps of a build, for gfx906. What fails for bitcode
-// of another LLVM is a fault of the installation, which a build would meet after minutes; of other
-// failures only doctor speaks.
+// tryHIP compiles and links two lines for gfx906, in the steps of a build. A failure about bitcode
+// of another LLVM is a fault of the installation, which a build would meet after minutes. Other
+// failures are only reported by doctor.
 func (w *world) tryHIP(k *plan.HIP) {
 	if len(k.DeviceLibs) == 0 {
-		return // said elsewhere
+		return // another check reports missing device libraries
 	}
 	dir := w.folderWith("trial.hip", trialSource)
 	defer os.RemoveAll(dir)
@@ -87,7 +88,7 @@ func (w *world) tryHIP(k *plan.HIP) {
 	}
 	link, err := hip.LinkOf(w.hipLink, []gencode.Code{arch})
 	if err != nil || len(link.Device) != 1 {
-		return // unknown, or of the new driver: linked as one command
+		return // unknown steps, or the new driver: the link runs as one command
 	}
 	lld := link.Device[0]
 	bundle, _ := link.Bundle.Pack(map[string]string{arch.String(): "trial.co"}, "trial.hipfb")
@@ -103,8 +104,8 @@ func (w *world) tryHIP(k *plan.HIP) {
 	}
 }
 
-// try runs a command in dir, and gives what it complained of; "" if it ended well, or if it could
-// not be tried.
+// try runs a command in dir and returns its error message. It returns "" if the command succeeded
+// or could not be run.
 func (w *world) try(dir string, env, argv []string) string {
 	cmd := w.command(argv)
 	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
@@ -119,8 +120,8 @@ func (w *world) try(dir string, env, argv []string) string {
 	return strings.TrimSpace(complaint(string(out)))
 }
 
-// otherLLVM reports a message about bitcode of another LLVM: "(Producer: 'LLVM15.0.6' Reader: 'LLVM
-// 14.0.6')".
+// otherLLVM reports whether a message is about bitcode of another LLVM: "(Producer: 'LLVM15.0.6'
+// Reader: 'LLVM 14.0.6')".
 func otherLLVM(said string) bool {
 	return strings.Contains(said, "Producer: ") && strings.Contains(said, "Reader: ")
 }

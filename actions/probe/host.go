@@ -14,7 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// compiler finds a gcc-like host compiler: the one asked for, or the first of the usual names.
+// compiler finds and identifies a gcc-like host compiler: the requested one, or the first of the
+// usual names.
 func (w *world) compiler(asked string, usual ...string) plan.Tool {
 	names := usual
 	if asked != "" {
@@ -26,7 +27,7 @@ func (w *world) compiler(asked string, usual ...string) plan.Tool {
 	return notFound(names)
 }
 
-// first is the first of some programs that PATH has.
+// first returns the path of the first of some programs that is in PATH.
 func (w *world) first(names []string) string {
 	for _, n := range names {
 		if p := w.lookup(n, w.env("PATH")); p != "" {
@@ -40,7 +41,7 @@ func notFound(names []string) plan.Tool {
 	return plan.Tool{Error: fmt.Sprintf("%s was not found; install it (on Debian and Ubuntu: apt install build-essential) or name another as host_compiler of the toolchain block.", strings.Join(names, " or "))}
 }
 
-// cFor is the C compiler beside a C++ compiler: gcc-11 for g++-11.
+// cFor returns the name of the C compiler beside a C++ compiler: gcc-11 for g++-11.
 func cFor(cxx string) string {
 	dir, base := filepath.Split(cxx)
 	switch {
@@ -64,9 +65,10 @@ func (w *world) gcc(path string) plan.Tool {
 	}
 	parts := map[string]string{"driver": path}
 	steps, itself := w.behindWrapper(path, parts)
-	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1", "objcopy"} // the last for -gsplit-dwarf
+	// objcopy for -gsplit-dwarf.
+	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1", "objcopy"}
 	files := []string{"crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtend.o", "crtendS.o", "libgcc.a", "libgcc_eh.a", "libstdc++.so"}
-	if family(text) == "clang" { // which compiles and optimises by itself
+	if family(text) == "clang" { // clang compiles and optimizes by itself
 		programs = []string{"as", "ld", "ld.lld", "objcopy"}
 		parts["LLVMgold.so"] = w.llvmGold(path)
 		w.addSystem(parts)
@@ -105,8 +107,8 @@ func (w *world) version(compiler string) (string, error) {
 	return w.answer(compiler, "-dumpfullversion", "-dumpversion")
 }
 
-// ask is the absolute path a compiler gives for a part of it. A bare program name means PATH; a
-// bare file name means that it has none.
+// ask returns the absolute path that a compiler prints for a part of it. A bare program name means
+// PATH; a bare file name means that the compiler has no such file.
 func (w *world) ask(compiler, question, program string) string {
 	p, err := w.answer(compiler, question)
 	if err != nil || p == "" || strings.Contains(p, "\n") {
@@ -126,12 +128,13 @@ func (w *world) ask(compiler, question, program string) string {
 
 var hostLimit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`gcc versions later than (\d+)`) })
 
-// hostCXX chooses the host compiler for nvcc: the one asked for, or g++ if the toolkit supports its
-// version, or the newest installed g++-N that it does.
+// hostCXX chooses the host compiler for nvcc. It is the requested one, else g++ if the toolkit
+// supports its version, else the newest installed g++-N that the toolkit supports.
 //
-// nvcc is always told which one (-ccbin). Left alone, Debian's 11.8 asks the g++ of PATH (12) for
-// its version and then runs the g++-11 of its own folder, so that the device code is compiled for a
-// compiler that is not there. Host sources and links take the same one: two libstdc++ do not mix.
+// nvcc always gets the choice by -ccbin. By default Debian's 11.8 queries the version of the g++ of
+// PATH (12), but then runs the g++-11 of its own folder. The device code is then compiled for a
+// compiler that is not used. Host sources and links use the same compiler, since two versions of
+// libstdc++ do not mix.
 func (w *world) hostCXX(hostConfig string) plan.Tool {
 	w.limit = w.gccLimit(hostConfig)
 	if w.req.HostCompiler != "" {
@@ -155,8 +158,8 @@ func (w *world) hostCXX(hostConfig string) plan.Tool {
 	return plan.Tool{Error: fmt.Sprintf("this CUDA toolkit supports g++ up to version %d, and %s is version %s: install g++-%d, or name another as host_compiler of the toolchain block.", w.limit, path, version, w.limit)}
 }
 
-// gccLimit is the newest major version of gcc that the toolkit's headers accept; 0 if they do not
-// say.
+// gccLimit returns the newest major version of gcc that the toolkit's headers accept, or 0 if they
+// state none.
 func (w *world) gccLimit(hostConfig string) int {
 	text, err := regular.Read(hostConfig)
 	if err != nil {
@@ -178,17 +181,17 @@ func (w *world) fits(tool plan.Tool) bool {
 	return w.limit == 0 || err == nil && n <= w.limit || strings.Contains(filepath.Base(tool.Path), "clang")
 }
 
-// isGNULinker asks the linker who it is.
+// isGNULinker reports whether the compiler links with GNU ld.
 func (w *world) isGNULinker(cxx string) bool {
 	out, _ := w.answer(cxx, "-Wl,--version")
 	return strings.HasPrefix(out, "GNU ld ")
 }
 
-// elsewhere notes the places where a compiler would find other programs than it does, by
-// COMPILER_PATH and its installation, and gives the specs that it reads, "" if these are its own.
-// Folders of an installation get nothing new for years, and what a compiler looks for in them (as,
-// x86_64-linux-gnu-as, real-ld, collect-ld ...) is a matter of its version; in those of PATH the
-// programs are watched.
+// elsewhere records the paths where a compiler could find other programs, by COMPILER_PATH and its
+// installation. It returns the specs file that the compiler reads, or "" for built-in specs. What a
+// compiler looks for in its installation (as, x86_64-linux-gnu-as, real-ld, collect-ld ...) depends
+// on its version. Those folders change rarely, so they are watched as a whole. In folders of PATH
+// only the programs are watched.
 func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 	text, _ := w.answer(compiler, "-print-search-dirs")
 	f, _ := host.ParseFolders(text)
@@ -199,7 +202,8 @@ func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 		}
 	}
 	for _, d := range f.Libraries {
-		w.comes(filepath.Join(d, gccFolder(f.Programs), "specs")) // of the gcc that lto-wrapper starts, which is told these folders
+		// lto-wrapper starts another gcc, which gets these folders.
+		w.comes(filepath.Join(d, gccFolder(f.Programs), "specs"))
 	}
 	inPath := filepath.SplitList(w.env("PATH"))
 	for _, d := range f.Programs {
@@ -219,8 +223,8 @@ func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 	return specs
 }
 
-// gccFolder is the end of the path of a gcc's own folder, "x86_64-linux-gnu/12"; "" if there is
-// none.
+// gccFolder returns the end of the path of a gcc's own folder, "x86_64-linux-gnu/12", or "" if no
+// path has one.
 func gccFolder(programs []string) string {
 	for _, d := range programs {
 		if _, end, ok := strings.Cut(filepath.Clean(d), "/gcc/"); ok {
@@ -230,7 +234,7 @@ func gccFolder(programs []string) string {
 	return ""
 }
 
-// linkDepfile asks the linker whether it can write what it read.
+// linkDepfile reports whether the linker can write a dependency file.
 func (w *world) linkDepfile(cxx string) bool {
 	if cxx == "" {
 		return false

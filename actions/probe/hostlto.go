@@ -14,11 +14,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// clangRE finds what every clang says first, whoever builds it: "Debian clang version 15.0.6", "AMD
+// clangRE matches the start of every clang's version text: "Debian clang version 15.0.6", "AMD
 // clang version 14.0.0".
 var clangRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\S+ )?clang version `) })
 
-// family tells host compilers apart by what they say of themselves; "" is one that is neither.
+// family returns "clang" or "gcc" by a compiler's version text, or "" if it is neither.
 func family(versionText string) string {
 	switch {
 	case clangRE().MatchString(versionText):
@@ -29,10 +29,10 @@ func family(versionText string) string {
 	return ""
 }
 
-// hostLTO finds what a compiler optimises across files with. An archive needs an index of the names
-// in intermediate code: gcc's objects are read by ar with gcc's plugin (what gcc-ar is for),
-// clang's by the llvm-ar that clang was built with. Debian's ar finds plugins by itself, those of
-// the newest gcc and of every LLVM in one folder; here it is told the one that is right.
+// hostLTO finds the tools for a compiler's link-time optimization. An archive needs an index of the
+// symbols in intermediate code. ar reads gcc's objects with gcc's plugin (which gcc-ar adds);
+// clang's need the llvm-ar of the same LLVM. Debian's ar loads the plugins of the newest gcc and of
+// every LLVM from one folder; kbuild passes it the right plugin.
 func (w *world) hostLTO(cxx, ar plan.Tool) plan.HostLTO {
 	switch cxx.Family {
 	case "gcc":
@@ -78,9 +78,9 @@ func (w *world) clangLTO(clang plan.Tool) plan.HostLTO {
 	return lto
 }
 
-// llvmLLD is the ld.lld of a clang's own LLVM, or else the one that it finds. strays reports that
-// it would take another: clang looks first in the folder by whose name it was called, and Debian's
-// /usr/bin has that of the unversioned package lld.
+// llvmLLD returns the ld.lld of a clang's own LLVM, or else the one that clang finds. strays
+// reports that clang would run another than its own. clang looks first in the folder of the name
+// that it was called by, and Debian's unversioned package lld installs one in /usr/bin.
 func (w *world) llvmLLD(clang string) (lld string, strays bool) {
 	found := w.ask(clang, "-print-prog-name=ld.lld", "ld.lld")
 	own := filepath.Join(realDir(clang), "ld.lld")
@@ -90,7 +90,7 @@ func (w *world) llvmLLD(clang string) (lld string, strays bool) {
 	return own, realDir(found) != realDir(own)
 }
 
-// tryLTO compiles, archives and links a line, and gives what was complained of; "" for nothing.
+// tryLTO compiles, archives and links one line and returns the error message, or "" on success.
 func (w *world) tryLTO(clang string, lto plan.HostLTO) string {
 	dir := w.folderWith("a.cpp", "int kbuild_trial() { return 1; }\n")
 	if dir == "" {
@@ -110,7 +110,7 @@ func (w *world) tryLTO(clang string, lto plan.HostLTO) string {
 	return ""
 }
 
-// llvmGold is the plugin that a clang hands to GNU ld.
+// llvmGold returns the plugin that a clang passes to GNU ld.
 func (w *world) llvmGold(clang string) string {
 	if gold := filepath.Join(realDir(clang), "../lib/LLVMgold.so"); filepath.IsAbs(gold) && w.there(gold) {
 		return gold
@@ -118,8 +118,8 @@ func (w *world) llvmGold(clang string) string {
 	return ""
 }
 
-// llvmAR is the llvm-ar of a clang: beside it, or by its version. Others in PATH may be older and
-// not read what it makes.
+// llvmAR returns the llvm-ar of a clang: beside it, or by its version. Others in PATH may be too
+// old to read clang's output.
 func (w *world) llvmAR(clang, major string) string {
 	if beside := filepath.Join(realDir(clang), "llvm-ar"); filepath.IsAbs(beside) && w.there(beside) {
 		return beside
@@ -127,7 +127,7 @@ func (w *world) llvmAR(clang, major string) string {
 	return w.lookup("llvm-ar-"+major, w.env("PATH"))
 }
 
-// archiver identifies an ar with what it loads.
+// archiver identifies an ar together with what it loads.
 func (w *world) archiver(ar string, plugins map[string]string) plan.HostLTO {
 	parts := w.sharedLibs(ar)
 	maps.Copy(parts, plugins)

@@ -5,17 +5,17 @@ import (
 	"encoding/binary"
 )
 
-// The index of ldconfig, /etc/ld.so.cache: a header of 48 bytes, entries of 24, and text that the
-// entries point into by offsets from the header. It is in the byte order of the machine. glibc:
-// sysdeps/generic/dl-cache.h.
+// The index of ldconfig, /etc/ld.so.cache, has a header of 48 bytes, entries of 24, and text. The
+// entries point into the text by offsets from the header. Numbers are in the byte order of the
+// machine. See glibc's sysdeps/generic/dl-cache.h.
 const (
-	ldCacheMagic  = "glibc-ld.so.cache1.1" // an index in the form of before 2000 may stand before it
+	ldCacheMagic  = "glibc-ld.so.cache1.1" // an index in the format from before 2000 may precede it
 	ldCacheHeader = 48
 	ldCacheEntry  = 24
 )
 
-// readLDCache gives the files of an index of ldconfig by the names of libraries, in the order of
-// the index. What is cut off or not an index gives what can be read of it.
+// readLDCache returns the files of an index of ldconfig by library name, in the order of the index.
+// It returns what it can read of a truncated index, and nothing for another file.
 func readLDCache(text []byte) map[string][]string {
 	files := map[string][]string{}
 	start := bytes.Index(text, []byte(ldCacheMagic))
@@ -35,7 +35,7 @@ func readLDCache(text []byte) map[string][]string {
 	return files
 }
 
-// textAt is the text that ends with a zero byte; "" outside of the file.
+// textAt returns the zero-terminated text at an offset, or "" outside of the file.
 func textAt(text []byte, at int) string {
 	if at >= len(text) {
 		return ""

@@ -11,14 +11,14 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// nvlink of CUDA 13 forgets with which floating-point options LTO-IR was compiled, and the program
-// computes otherwise than it was asked to, with status 0. Whether a toolkit does so is tried: a
-// kernel that multiplies and adds, compiled to flush denormal numbers and not to join the two, is
-// linked to PTX.
+// nvlink of CUDA 13 loses the floating-point options that LTO-IR was compiled with. The program
+// then computes other results, and nvlink exits with status 0. A trial finds whether a toolkit does
+// so. It compiles a kernel that multiplies and adds, with denormals flushed and without
+// contraction, and links it to PTX.
 
 const multiplyAdd = `extern "C" __attribute__((global)) void k(float *p) { *p = p[1] * p[2] + p[3]; }` + "\n"
 
-// ltoFloats is Toolkit.LTOFloats.
+// ltoFloats returns the value of Toolkit.LTOFloats.
 func (w *world) ltoFloats(k *plan.Toolkit, d dry) string {
 	for _, tool := range []string{"cicc", "fatbinary", "nvlink"} {
 		if k.Programs[tool] == "" {

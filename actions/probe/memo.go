@@ -18,11 +18,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// memoVersion changes when the memo or what is probed does.
+// memoVersion must change when the memo's format or the probing changes.
 const memoVersion = 21
 
-// memo is what the last probing found and looked at. It is only a memo: any doubt, and the world is
-// probed again.
+// memo is the result of the last probing, with the files and paths that it observed. It is only a
+// memo: in any doubt kbuild probes again.
 type memo struct {
 	Key    string
 	Files  []stamp
@@ -31,7 +31,7 @@ type memo struct {
 	Facts  plan.Facts
 }
 
-// stamp tells whether a file is the one that was read.
+// stamp identifies a version of a file by its status.
 type stamp struct {
 	Path               string
 	Dev, Ino           uint64
@@ -46,7 +46,7 @@ func stampOf(path string) (stamp, bool) {
 	return stamp{path, uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}, true
 }
 
-// readMemo gives what a file holds for a key; a damaged file holds nothing.
+// readMemo returns the memo in a file for a key; ok is false if the file is damaged.
 func readMemo(file, key string) (m memo, ok bool) {
 	sealed, _ := regular.Read(file)
 	text, ok := unseal(key, sealed)
@@ -62,15 +62,15 @@ func loadMemo(file, key string) (plan.Facts, bool) {
 	for _, s := range m.Files {
 		now, ok := stampOf(s.Path)
 		if !ok || now != s || s.Ctime > m.Made-int64(2*time.Second) {
-			return plan.Facts{}, false // changed, or so young that a change could hide
+			return plan.Facts{}, false // changed, or too recent to rule out a later change
 		}
 	}
 	return m.Facts, !slices.ContainsFunc(m.Absent, exists)
 }
 
-// Observed are the paths that r's answers about the world depend on: files that must stay as they
-// are, and paths that must stay absent. ok is false if that is not known: nothing was remembered of
-// tools. GPUs are no files, see GPUs.
+// Observed returns the paths that r's answers depend on: files that must stay unchanged, and paths
+// that must stay absent. ok is false if no valid memo of the tools exists. GPUs are not files, see
+// GPUs.
 func Observed(r Request, f plan.Facts) (all []cache.Observation, ok bool) {
 	file, key := r.memo()
 	m, ok := readMemo(file, key)
@@ -107,8 +107,8 @@ func Observed(r Request, f plan.Facts) (all []cache.Observation, ok bool) {
 	return all, true
 }
 
-// saveMemo is best effort: without it the next run probes again. A world without a toolkit is not
-// remembered, so that one installed in whatever way is found at once.
+// saveMemo is best effort: without the memo the next run probes again. A host environment without a
+// required toolkit is not saved. A toolkit that is installed later is then found by any next run.
 func saveMemo(file, key string, f plan.Facts, w *world) {
 	if file == "" || w.trouble || w.req.NeedCUDA && f.CUDA == nil || w.req.NeedHIP && f.HIP == nil || w.req.NeedHIPHeaders && f.HIPHeaders == "" || f.CXX.Path == "" {
 		return
@@ -120,16 +120,16 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 	if err != nil {
 		return
 	}
-	regular.Replace(file, seal(key, text)) // without it the question is asked again
+	regular.Replace(file, seal(key, text))
 }
 
-// seal ends a text by a sum over it and what it is about: a memo that is damaged or stands for
-// another could name a wrong tool.
+// seal appends a checksum over the text and its subject. A memo that is damaged or belongs to
+// another subject could name a wrong tool.
 func seal(about string, text []byte) []byte {
 	return fmt.Appendf(slices.Clip(text), "\n%x\n", sha256.Sum256(append([]byte(about+"\x00"), text...)))
 }
 
-// unseal is the reverse. ok is false if any byte is not as it was written.
+// unseal is the reverse of seal. ok is false if any byte has changed.
 func unseal(about string, sealed []byte) (text []byte, ok bool) {
 	n := len(sealed) - len("\n\n") - 2*sha256.Size
 	if n < 0 {
@@ -138,8 +138,8 @@ func unseal(about string, sealed []byte) (text []byte, ok bool) {
 	return sealed[:n], bytes.Equal(seal(about, sealed[:n]), sealed)
 }
 
-// cover notes whose content is in an identity. A text of one may be another identity: the host
-// compiler is part of the toolkit.
+// cover records the files whose content is in a fingerprint. A text of a fingerprint may be another
+// fingerprint: the toolkit's contains that of the host compiler.
 func (w *world) cover(id string, parts map[string]string, texts []string) {
 	for _, file := range parts {
 		if file != "" {
@@ -151,9 +151,9 @@ func (w *world) cover(id string, parts map[string]string, texts []string) {
 	}
 }
 
-// Covered are the files whose content is in the identities of tools, by identity, and the paths
-// whose coming, or of a folder the coming of something in it, has the tools asked again. It asks
-// them now, whatever is remembered.
+// Covered returns the files whose content is in the fingerprints of tools, by fingerprint. asked
+// holds the watched paths: the tools are queried again when an absent one appears, or when a folder
+// gets a new entry. Covered probes without the memo.
 func Covered(ctx context.Context, r Request) (files map[string][]string, asked []string) {
 	w := newWorld(ctx, r)
 	w.collect()

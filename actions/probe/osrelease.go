@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// osRelease is what the distribution says of itself.
+// osRelease returns the text of the distribution's os-release file.
 func osRelease() string {
 	text, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -14,9 +14,9 @@ func osRelease() string {
 	return string(text)
 }
 
-// installHIP says how to install HIP's compiler on a distribution. The packages are named with
-// their versions: an unversioned lld or clang may be another LLVM than that of hipcc, whose clang
-// would take it (hiptrial.go).
+// installHIP returns how to install HIP's compiler on a distribution. The packages are named with
+// their versions. An unversioned lld or clang may belong to another LLVM than hipcc, and hipcc's
+// clang would run it (hiptrial.go).
 func installHIP(osRelease string) string {
 	about := map[string]string{}
 	for _, line := range strings.Split(osRelease, "\n") {

@@ -8,14 +8,12 @@ import (
 	"path/filepath"
 )
 
-// GNU ar loads all plugins that lie in a folder of its installation, and asks each of them for the
-// names in objects of intermediate code: these stand in the index of the archive. The libraries
-// behind LLVM's plugin are 100 MB for each version that is installed. They are told apart by the
-// digest that their linker left in them, the build-id, since reading them would take longer than
-// all else that is asked of ar.
+// GNU ar loads all plugins in a folder of its installation. It queries each of them for the symbols
+// of intermediate-code objects, which enter the index of the archive. The libraries behind LLVM's
+// plugin are 100 MB for each installed version. They are identified by their build-id, which the
+// linker wrote, since reading them would take longer than all other queries of ar.
 
-// plugins are the plugins of an ar, by role, and the libraries that they need, by what tells these
-// apart.
+// plugins returns the plugins of an ar by role, and the libraries that they need by build-id.
 func (w *world) plugins(ar string) (parts, libs map[string]string) {
 	parts, libs = map[string]string{}, map[string]string{}
 	bin := realDir(ar)
@@ -29,7 +27,8 @@ func (w *world) plugins(ar string) (parts, libs map[string]string) {
 				continue
 			}
 			parts[role] = plugin
-			w.watch(filepath.Join(dir, "../lib")) // $ORIGIN/../lib of LLVM's, by the name of the link
+			// LLVM's plugin finds its libraries in $ORIGIN/../lib, relative to the link's name.
+			w.watch(filepath.Join(dir, "../lib"))
 			for name, file := range w.sharedLibs(plugin) {
 				libs[role+" "+name+" "+w.buildID(file)] = file
 			}
@@ -38,8 +37,8 @@ func (w *world) plugins(ar string) (parts, libs map[string]string) {
 	return parts, libs
 }
 
-// buildID is what the linker said of the content of an ELF file, or else a digest of it; "" without
-// a file.
+// buildID returns the build-id of an ELF file, or a digest of the file if it has none. It returns
+// "" without a file.
 func (w *world) buildID(file string) string {
 	if file == "" {
 		return ""

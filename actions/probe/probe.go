@@ -1,8 +1,9 @@
-// Package probe looks at the world and writes down the Facts that the planner needs: toolkits, host
-// compilers, GPUs, what prebuilt files hold. It plans nothing.
+// Package probe observes the host environment and returns the Facts that the planner needs:
+// toolkits, host compilers, GPUs, the content of prebuilt files. It plans nothing.
 //
-// A tool's identity is the content of everything it runs or reads on its own account. What a file
-// is called and when it was installed do not matter; a ptxas replaced under the same nvcc does.
+// A tool's fingerprint covers the content of everything that the tool runs or reads on its own
+// account. The names of those files and their installation dates do not matter; a ptxas replaced
+// under the same nvcc does.
 package probe
 
 import (
@@ -34,21 +35,21 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// Request says what to find out.
+// Request lists what to find out.
 type Request struct {
 	Root           string                    // project root; relative paths of Prebuilt start here
 	Compiler       string                    // nvcc or a clang, by name or path; "" is nvcc
-	HostCompiler   string                    // "" lets the probe choose one that the toolkit supports
-	Missing        string                    // what to say where Compiler is not there; "" says where it was looked for
+	HostCompiler   string                    // "" selects one that the toolkit supports
+	Missing        string                    // error if Compiler is not found; "" is a default
 	MissingOf      string                    // the attribute of the toolchain block that names it
-	Version        string                    // what the manifest says of the toolkit's version, ">= 11.2, < 13", for messages
-	Accepts        func(version string) bool // whether that allows a version; nil is any
+	Version        string                    // constraint ">= 11.2, < 13", for messages
+	Accepts        func(version string) bool // whether it allows a version; nil allows any
 	NeedCUDA       bool
 	HIPCompiler    string // hipcc or a clang, by name or path; "" is hipcc
-	HIPVersion     string // what the manifest says of clang's version
+	HIPVersion     string // the manifest's constraint on clang's version
 	HIPAccepts     func(version string) bool
 	NeedHIP        bool
-	NeedHIPHeaders bool // something is HIP for NVIDIA's GPUs
+	NeedHIPHeaders bool // some target is HIP for NVIDIA's GPUs
 	NeedNative     bool // look for GPUs
 	NativeCPU      bool // something is compiled for the processor of this machine
 	Prebuilt       []string
@@ -57,14 +58,15 @@ type Request struct {
 	MemoPath       string // folder that remembers answers between runs; "" is none
 }
 
-// Lib is a library named by -l, to be found as a linker would.
+// Lib is a library named by -l, to be searched for as a linker does.
 type Lib struct {
 	Name string
 	Dirs []string
 }
 
-// Collect gathers the facts. What is missing is said in the facts (CUDAError, Tool.Error), since
-// only the planner knows whether it is needed; the error is for a broken world, as a TempError.
+// Collect gathers the facts. Faults of tools are part of the facts (CUDAError, Tool.Error), since
+// only the planner knows whether the tool is needed. The error reports a host environment where
+// nothing can be probed, such as a TempError.
 func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	memo, key := r.memo()
 	facts, ok := loadMemo(memo, key)
@@ -83,7 +85,7 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 		facts.Prebuilt[f] = inspect(r.Root, f)
 		facts.Behind[f] = behind(ctx, r, f, facts.CUDA)
 		if !r.NeedHIP && holdsAMD(facts.Prebuilt[f]) {
-			r.NeedHIP = true // a program of host sources that links it needs HIP's runtime
+			r.NeedHIP = true // a program of host sources that links the file needs HIP's runtime
 			return Collect(ctx, r)
 		}
 	}
@@ -112,7 +114,9 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 		}
 	}
 	if !r.NeedCUDA && (facts.AnyStatic() || facts.AnyNeedsToolkit()) {
-		r.NeedCUDA = true // a program of host sources that links it needs a device link, or its libraries
+		// A program of host sources that links them needs a device link, or the toolkit's
+		// libraries.
+		r.NeedCUDA = true
 		return Collect(ctx, r)
 	}
 	if r.NeedNative {
@@ -124,7 +128,7 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	return facts, ctx.Err()
 }
 
-// inspect reads what a prebuilt file holds.
+// inspect reads the content of a prebuilt file.
 func inspect(root, name string) plan.Library {
 	f, err := fatbin.ReadFile(inside(root, name))
 	if err != nil {
@@ -153,7 +157,7 @@ func holdsAMD(lib plan.Library) bool {
 	})
 }
 
-// inside is a path of the project, absolute.
+// inside returns the absolute path of p, which may be relative to the project.
 func inside(root, p string) string {
 	if filepath.IsAbs(p) {
 		return p
@@ -161,12 +165,12 @@ func inside(root, p string) string {
 	return filepath.Join(root, p)
 }
 
-// libDirs are the folders where a linker looks for a library.
+// libDirs returns the folders where a linker looks for a library.
 func (r Request) libDirs(l Lib, k *plan.Toolkit) []string {
 	return append(slices.Clone(l.Dirs), r.otherLibDirs(k)...)
 }
 
-// otherLibDirs are the folders that a link searches after those that the manifest names.
+// otherLibDirs returns the folders that a link searches after those of the manifest.
 func (r Request) otherLibDirs(k *plan.Toolkit) (dirs []string) {
 	if k != nil {
 		dirs = slices.Clone(k.LibDirs)
@@ -175,10 +179,10 @@ func (r Request) otherLibDirs(k *plan.Toolkit) (dirs []string) {
 	return append(dirs, systemFolders[:]...)
 }
 
-// systemFolders are those that a linker searches last.
+// systemFolders are the folders that a linker searches last.
 var systemFolders = [...]string{"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}
 
-// searched are the libraries, each name once, with all folders that some link searches for it.
+// searched returns the libraries, each name once, with all folders that some link searches for it.
 func (r Request) searched() (libs []Lib) {
 	at, seen := map[string]int{}, map[[2]string]bool{}
 	for _, l := range r.Libs {
@@ -196,8 +200,8 @@ func (r Request) searched() (libs []Lib) {
 	return libs
 }
 
-// libFiles are the files that -lNAME can mean in a folder: a shared library before an archive, or
-// the one that -l:FILE names.
+// libFiles returns the files that -lNAME can mean in a folder: a shared library before an archive,
+// or the file that -l:FILE names.
 func libFiles(dir, name string) []string {
 	if file, ok := strings.CutPrefix(name, ":"); ok {
 		return []string{filepath.Join(dir, file)}
@@ -205,7 +209,7 @@ func libFiles(dir, name string) []string {
 	return []string{filepath.Join(dir, "lib"+name+".so"), filepath.Join(dir, "lib"+name+".a")}
 }
 
-// libIn is the file that -lNAME means in a folder, "" if there is none.
+// libIn returns the file that -lNAME means in a folder, or "" if the folder has none.
 func libIn(root, dir, name string) string {
 	for _, file := range libFiles(dir, name) {
 		if exists(inside(root, file)) {
@@ -215,8 +219,9 @@ func libIn(root, dir, name string) string {
 	return ""
 }
 
-// addStatic notes under key the archive that -lNAME means in some folders, if it holds device code
-// of NVIDIA, and what that is. Nothing is noted if it means no file there.
+// addStatic records under key the archive that -lNAME means in some folders, and its content, if it
+// holds device code of NVIDIA. For any other file it records "". If no file is found it records
+// nothing.
 func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 	for _, d := range dirs {
 		file := libIn(r.Root, d, name)
@@ -231,15 +236,16 @@ func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 		if !read {
 			lib = inspect(r.Root, file)
 		}
-		if lib.Error == "" && len(lib.Members) > 0 && !holdsAMD(lib) { // else not ours to say: ld reads it, or finds fault with it
+		// For other files ld decides: it reads them or reports an error.
+		if lib.Error == "" && len(lib.Members) > 0 && !holdsAMD(lib) {
 			f.Static[key], f.Prebuilt[file] = file, lib
 		}
 		return
 	}
 }
 
-// findLib is the file that -lNAME means; "" for a library of the toolkit or of the compiler. unseen
-// says why it may be another.
+// findLib returns the file that -lNAME means, or "" for a library of the toolkit or of the
+// compiler. unseen states why the linker may use another file.
 func (r Request) findLib(l Lib, k *plan.Toolkit) (file, unseen string) {
 	known := ofCompiler().MatchString(l.Name)
 	system := systemFolders[:]
@@ -264,20 +270,21 @@ func (r Request) findLib(l Lib, k *plan.Toolkit) (file, unseen string) {
 	return "", "it was not found"
 }
 
-// ofCompiler are libraries of compilers and of libc, which know no program: some are scripts of the
-// linker, and some in folders that the compiler alone knows.
+// ofCompiler matches libraries of compilers and of libc, which never depend on a project's code.
+// Some are linker scripts, and some are in folders that only the compiler knows.
 var ofCompiler = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(c|m|mvec|pthread|dl|rt|util|anl|resolv|crypt|gcc|gcc_s|gcc_eh|stdc\+\+|stdc\+\+fs|supc\+\+|c\+\+|c\+\+abi|gomp|omp|iomp5|gfortran|quadmath|atomic|ssp|gcov|[atlu]san|hwasan)$`)
 })
 
-// ofToolkit are libraries of a toolkit that shares its folder with the system: Debian's is in
+// ofToolkit matches libraries of a toolkit that shares its folder with the system: Debian's is in
 // /usr/lib/x86_64-linux-gnu.
 var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(cuda|cudart|cudadevrt|cublas|cublasLt|cufft|cufftw|cufile|cufile_rdma|cuinj64|accinj64|culibos|cupti|curand|cusolver|cusolver_lapack|cusolverMg|cusparse|lapack|metis|npp[a-z]+|nvblas|nvjpeg|nvrtc|nvrtc-builtins|nvToolsExt|nvvm|nvptxcompiler|nvperf_host|nvperf_target|nvJitLink|nvfatbin|nvidia-ml|cudnn[a-z_]*|OpenCL)(_static)?$`)
 })
 
-// behind looks for the libraries that a shared one needs in turn: a linker exports to them what
-// they refer to as well. Those of the system, of the toolkit and of the compiler know no program.
+// behind finds the libraries that a shared library needs in turn. A program must export the symbols
+// that those refer to as well. Libraries of the system, of the toolkit and of the compiler refer to
+// no symbols of a program.
 func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out plan.Behind) {
 	if info, err := os.Stat(inside(r.Root, file)); err != nil || !info.Mode().IsRegular() {
 		return out // a named pipe would never be read
@@ -299,7 +306,7 @@ func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out p
 			done[name] = true
 			found := libs[name]
 			beside := found == ""
-			if beside { // where the program is led to: see plan.LibraryFolders
+			if beside { // the program's runpath leads there: see plan.LibraryFolders
 				if found = filepath.Join(filepath.Dir(todo[0]), name); !exists(found) {
 					out.Missing = name
 					continue
@@ -320,7 +327,7 @@ func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out p
 	return out
 }
 
-// unnamed reports a shared library without DT_SONAME.
+// unnamed reports whether file is a shared library without DT_SONAME.
 func unnamed(file string) bool {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -331,13 +338,13 @@ func unnamed(file string) bool {
 	return f.Type == elf.ET_DYN && err == nil && len(names) == 0
 }
 
-// isBinary tells an object or archive from a script of the linker: libc.so is text.
+// isBinary reports whether file is an object or archive and not a linker script: libc.so is text.
 func isBinary(file string) bool {
 	head := headOf(file, 4)
 	return head == "\x7fELF" || head == "!<ar"
 }
 
-// headOf is how a file begins, in at most n bytes.
+// headOf returns the first n bytes of a file, or all of a shorter one.
 func headOf(file string, n int64) string {
 	f, err := regular.Open(file, os.O_RDONLY, 0)
 	if err != nil {
@@ -348,24 +355,31 @@ func headOf(file string, n int64) string {
 	return string(head)
 }
 
-// world is one probing; it remembers what it looked at, for the memo.
+// world is one probing. It records the files and paths that it observed, for the memo.
 type world struct {
-	ctx      context.Context
-	req      Request
-	read     map[string]stamp    // files whose content entered an identity, as they were before they were read
-	absent   map[string]bool     // paths that would have been preferred
-	digests  map[stamp]string    // by file, whatever it is called
-	covers   map[string][]string // files whose content is in an identity, by identity
+	ctx context.Context
+	req Request
+	// read holds the files whose content entered a fingerprint, with their stamps from before the
+	// read.
+	read     map[string]stamp
+	absent   map[string]bool     // absent paths that would have been preferred
+	digests  map[stamp]string    // by file, independent of its name
+	covers   map[string][]string // files whose content is in a fingerprint, by fingerprint
 	answers  map[string]answered // by command line
-	needs    map[string]needing  // by file: what it is linked with
-	trouble  bool                // something failed that may not fail the next time
+	needs    map[string]needing  // by file: the libraries that it is linked with
+	trouble  bool                // something failed that may succeed the next time
 	parts    map[string]string   // of the toolkit, by role; "" is absent
-	libIndex map[string][]string // of ldconfig, once it was read
-	libPath  []string            // folders that the loader searches before those of LD_LIBRARY_PATH, for what nvcc starts
-	misses   plan.Missed         // of the CUDA toolchain block
-	limit    int                 // newest major version of g++ that the toolkit takes; 0 if it does not say
-	hipLink  clang.Steps         // of a link of relocatable AMD code
-	hipTrial string              // what failed when device code was compiled and linked for a trial, "" if nothing did
+	libIndex map[string][]string // of ldconfig; nil until it is read
+	// libPath holds the folders that the loader searches before LD_LIBRARY_PATH, for programs that
+	// nvcc starts.
+	libPath []string
+	misses  plan.Missed // of the CUDA toolchain block
+	// limit is the newest major version of g++ that the toolkit accepts; 0 if its headers state
+	// none.
+	limit   int
+	hipLink clang.Steps // of a link of relocatable AMD code
+	// hipTrial is the error of the trial compile and link of device code, "" if both succeeded.
+	hipTrial string
 }
 
 func newWorld(ctx context.Context, r Request) *world {
@@ -387,7 +401,7 @@ func (w *world) collect() plan.Facts {
 		f.HIPHeaders = w.hipHeaders()
 	}
 	switch {
-	case f.CUDA != nil && f.CUDA.Clang != nil: // whose host code is clang's as well
+	case f.CUDA != nil && f.CUDA.Clang != nil: // its host code is compiled by clang as well
 		f.CXX = w.compiler(cmp.Or(w.req.HostCompiler, f.CUDA.Clang.Driver.Path))
 		f.CC = w.compiler(cFor(f.CXX.Path), "clang", "gcc", "cc")
 	case f.CUDA != nil:
@@ -404,7 +418,7 @@ func (w *world) collect() plan.Facts {
 	return f
 }
 
-// find looks a program up in a PATH.
+// find returns the path of a program in a PATH, or "".
 func find(name, path string) string {
 	places := places(name, path)
 	if i := slices.IndexFunc(places, isProgram); i >= 0 {
@@ -413,7 +427,8 @@ func find(name, path string) string {
 	return ""
 }
 
-// places are where a program may be: in the absolute folders of a PATH, or where its name says.
+// places returns the paths where a program may be: in the absolute folders of a PATH, or the name
+// itself if it is a path.
 func places(name, path string) []string {
 	if strings.Contains(name, "/") {
 		return []string{name}
@@ -430,7 +445,7 @@ func isProgram(p string) bool {
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// lookup is find, remembering the better places that were empty.
+// lookup is find, but records the preferred paths that are absent.
 func (w *world) lookup(name, path string) string {
 	if strings.Contains(name, "/") {
 		name = inside(w.req.Root, name)
@@ -444,13 +459,13 @@ func (w *world) lookup(name, path string) string {
 	return ""
 }
 
-// output runs a program and gives its standard output and error.
+// output runs a program and returns its standard output and error.
 func (w *world) output(argv ...string) (string, error) {
 	return w.run(argv, (*exec.Cmd).CombinedOutput)
 }
 
-// run runs a program in a folder of its own, where nobody else may put what it would find, and
-// leaves the name of the folder out of what it prints.
+// run runs a program in a new private folder, where no other user can place files that the program
+// would find. It removes the name of the folder from the output.
 func (w *world) run(argv []string, run func(*exec.Cmd) ([]byte, error)) (string, error) {
 	dir, err := makeTemp("kbuild-try-")
 	if w.note(err); err != nil {
@@ -464,8 +479,8 @@ func (w *world) run(argv []string, run func(*exec.Cmd) ([]byte, error)) (string,
 	return strings.ReplaceAll(string(out), dir, ""), err
 }
 
-// answer runs a program and gives its standard output, trimmed. The same question is asked once:
-// the C++ compiler of the project is often nvcc's as well, or the one for C.
+// answer runs a program and returns its standard output, trimmed. Each command runs once: the C++
+// compiler of the project is often also nvcc's, or also the C compiler.
 func (w *world) answer(argv ...string) (string, error) {
 	question := strings.Join(argv, "\x00")
 	if known, ok := w.answers[question]; ok {
@@ -476,14 +491,14 @@ func (w *world) answer(argv ...string) (string, error) {
 	return w.answers[question].text, err
 }
 
-// answered is what a program said.
+// answered is the result of a program.
 type answered struct {
 	text string
 	err  error
 }
 
-// folderWith makes a folder with one file, to try a tool in; the caller removes it. It is "" if
-// that cannot be done.
+// folderWith creates a folder with one file, to try a tool in; the caller removes it. It returns ""
+// if that fails.
 func (w *world) folderWith(name, text string) string {
 	dir, err := os.MkdirTemp("", "kbuild-try-")
 	if err == nil {
@@ -496,11 +511,11 @@ func (w *world) folderWith(name, text string) string {
 	return dir
 }
 
-// note notes an error that says nothing of the program that was run.
+// note records an error that is not the fault of the program that was run.
 func (w *world) note(err error) { w.trouble = w.trouble || isTrouble(err) }
 
-// isTrouble tells a failure of the moment (no memory, no space, killed) from a program that refused
-// what it was asked: that one would refuse it again.
+// isTrouble reports whether a failure may be temporary (no memory, no space, killed). A program
+// that exited with an error status would fail again.
 func isTrouble(err error) bool {
 	var exit *exec.ExitError
 	switch {
@@ -518,7 +533,7 @@ func (w *world) command(argv []string) *exec.Cmd {
 	return cmd
 }
 
-// identity digests the content of files under the roles they play. An empty path is noted as
+// identity returns a digest of the content of files under their roles. An empty path is recorded as
 // absent.
 func (w *world) identity(parts map[string]string, texts ...string) (string, error) {
 	h := sha256.New()
@@ -541,18 +556,19 @@ func (w *world) identity(parts map[string]string, texts ...string) (string, erro
 	return id, nil
 }
 
-// reads notes that an answer depends on a file. The stamp is taken before the content, so that a
-// change while it is read cannot hide.
+// reads records that an answer depends on a file. It takes the stamp before the content is read, so
+// that a concurrent change is noticed.
 func (w *world) reads(name string) {
 	if _, ok := w.read[name]; ok {
 		return
 	}
-	s, _ := stampOf(name) // without one the memo does not match, and the world is probed again
+	// With an empty stamp the memo never matches, and everything is probed again.
+	s, _ := stampOf(name)
 	s.Path = name
 	w.read[name] = s
 }
 
-// there reports whether a file exists, and remembers if not.
+// there reports whether a file exists, and records it if it does not.
 func (w *world) there(name string) bool {
 	if exists(name) {
 		return true
@@ -561,15 +577,16 @@ func (w *world) there(name string) bool {
 	return false
 }
 
-// watch has the world asked again when something comes to a folder, or the folder itself.
+// watch makes the memo invalid when an entry is added to a folder, or when the folder itself
+// appears.
 func (w *world) watch(dir string) {
 	if dir = filepath.Clean(dir); w.comes(dir) {
 		w.reads(dir)
 	}
 }
 
-// comes has the world asked again when a path comes that is not there, or the first folder on the
-// way to it.
+// comes makes the memo invalid when an absent path appears, or the first absent folder on the way
+// to it.
 func (w *world) comes(name string) (there bool) {
 	for name != "/" && !exists(filepath.Dir(name)) {
 		name = filepath.Dir(name)
@@ -577,12 +594,12 @@ func (w *world) comes(name string) (there bool) {
 	return w.there(name)
 }
 
-// oldDigests are the digests of files that are so old that their stamp changes when they do, as in
-// a memo. What is probed for CUDA and for HIP has host compilers and LLVM in common.
+// oldDigests holds digests of files that are old enough for their stamps to be trusted, as in a
+// memo. The probes for CUDA and for HIP share host compilers and LLVM.
 var oldDigests sync.Map
 
-// digest is the content of a file, which is read once under all its names: C and C++ compilers
-// share most of what they run, and clang is one program.
+// digest returns the digest of a file's content. A file is read once under all its names: C and C++
+// compilers share most of what they run, and clang is one program.
 func (w *world) digest(name string) (string, error) {
 	w.reads(name)
 	file := w.read[name]
@@ -604,7 +621,7 @@ func (w *world) digest(name string) (string, error) {
 		return "", fmt.Errorf("reading %s: %w", name, err)
 	}
 	d := hex.EncodeToString(h.Sum(nil))
-	if file != (stamp{}) { // without a stamp it is no known file
+	if file != (stamp{}) { // a file without a stamp cannot be recognized
 		w.digests[file] = d
 		if file.Ctime < old {
 			oldDigests.Store(file, d)
@@ -613,7 +630,7 @@ func (w *world) digest(name string) (string, error) {
 	return d, nil
 }
 
-// program is a tool that is one file.
+// program identifies a tool that is a single file.
 func (w *world) program(name string) plan.Tool {
 	p := w.lookup(name, w.env("PATH"))
 	if p == "" {
@@ -635,7 +652,8 @@ func (w *world) program(name string) plan.Tool {
 // dottedRE finds the version in "GNU ar (GNU Binutils for Debian) 2.40".
 var dottedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+`) })
 
-// memo is the file that remembers the answers, "" for none, and what they depend on besides files.
+// memo returns the file that remembers the answers, "" for none, and the key of all that they
+// depend on besides files.
 func (r Request) memo() (file, key string) {
 	key = r.key()
 	if r.MemoPath == "" {
@@ -644,21 +662,21 @@ func (r Request) memo() (file, key string) {
 	return fmt.Sprintf("%s/%x.json", r.MemoPath, sha256.Sum256([]byte(key))), key
 }
 
-// EnvNames are the variables that the answers depend on.
+// EnvNames are the environment variables that the answers depend on.
 var EnvNames = [...]string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"}
 
-// key is everything the answers depend on besides the files themselves.
+// key encodes everything that the answers depend on besides the files themselves.
 func (r Request) key() string {
 	env := map[string]string{}
 	if home := r.Env("HOME"); home != "" {
-		env["HOME"] = home // where clang may find options, now or later
+		env["HOME"] = home // clang may find configuration files there, now or later
 	}
 	for _, n := range slices.Concat(EnvNames[:], run.HIPNames[:]) {
 		env[n] = r.Env(n)
 	}
 	root := ""
 	if strings.Contains(r.Compiler+r.HostCompiler+r.HIPCompiler, "/") {
-		root = r.Root // a relative path starts there
+		root = r.Root // relative paths start there
 	}
 	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, r.HIPCompiler, r.HIPVersion, r.NeedHIP, r.NeedHIPHeaders, env})
 	return string(b)

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// ROCm lives below one folder (/opt/rocm, which may be a link), and several versions of it side by
-// side (/opt/rocm-6.3.0, /opt/rocm-7.2.4). Debian and Ubuntu spread it over /usr, where PATH leads
-// to it.
+// ROCm is installed below one folder (/opt/rocm, which may be a link), and several versions of it
+// side by side (/opt/rocm-6.3.0, /opt/rocm-7.2.4). Debian and Ubuntu spread it over /usr, where
+// PATH leads to it.
 
 // optFolder is where AMD's packages install ROCm.
 const optFolder = "/opt"
 
-// rocmFolders are the folders that may hold a ROCm: those that variables name, /opt/rocm, then the
-// versions beside it, the newest first.
+// rocmFolders returns the folders that may hold a ROCm: those that variables name, /opt/rocm, then
+// the versions beside it, the newest first.
 func (w *world) rocmFolders() (dirs []string) {
 	for _, v := range []string{"ROCM_PATH", "HIP_PATH"} {
 		if d := w.env(v); d != "" {
@@ -57,7 +57,7 @@ func newestFirst(names []string) []string {
 	return names
 }
 
-// hipHeaders is the folder with HIP's headers for NVIDIA's GPUs; "" if there is none.
+// hipHeaders returns the folder with HIP's headers for NVIDIA's GPUs, or "" if none has them.
 func (w *world) hipHeaders() string {
 	for _, dir := range append(w.rocmFolders(), "/usr/local", "/usr") {
 		include := filepath.Join(dir, "include")
@@ -68,7 +68,7 @@ func (w *world) hipHeaders() string {
 	return ""
 }
 
-// ofROCm has a compiler of one ROCm run with that ROCm where ROCM_PATH leads to another.
+// ofROCm sets ROCM_PATH to the ROCm of the compiler if the user's ROCM_PATH names another.
 func (w *world) ofROCm(env []string, driver string) []string {
 	named := w.env("ROCM_PATH")
 	if named == "" || within(driver, named) {

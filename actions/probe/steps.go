@@ -25,25 +25,27 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// Steps remembers what nvcc --dryrun, hipcc -### and clang -### said, for some tools and one
-// environment. It is only a memo: without its file they are asked again.
+// Steps remembers the output of nvcc --dryrun, hipcc -### and clang -### for some tools and one
+// environment. It is only a memo: without its file the tools are queried again.
 type Steps struct {
 	Runs map[string]plan.DryRun // by compiler.Question.Key
 
-	fleeting map[string]bool // questions whose answers are not for another day: for trouble of the moment, or a refusal of clang
+	// fleeting holds queries whose answers are not saved: failures of the moment, and refusals of
+	// clang.
+	fleeting map[string]bool
 	drivers  map[string]driver
 	file     string
 	text     []byte
 }
 
-// driver is a program that can be asked.
+// driver is a program that answers queries.
 type driver struct {
 	path string
 	env  []string // complete
 }
 
-// OpenSteps reads what is remembered in the folder dir. env is the complete environment that the
-// tools of f get, keyEnv the part of it that can change an answer.
+// OpenSteps reads the answers that the folder dir holds. env is the complete environment that the
+// tools of f get; keyEnv is the part of it that can change an answer.
 func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	s := &Steps{Runs: map[string]plan.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}}
 	if k := f.CUDA; k != nil {
@@ -71,8 +73,8 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	return s
 }
 
-// Identity names all that an answer depends on besides the question: the tools that can be asked,
-// by content, and the variables of the environment that can change an answer.
+// Identity returns a fingerprint of all that an answer depends on besides the query. It covers the
+// tools by content, and the environment variables that can change an answer.
 func Identity(f plan.Facts, keyEnv []string) string {
 	var about []string
 	if k := f.CUDA; k != nil {
@@ -89,8 +91,8 @@ func Identity(f plan.Facts, keyEnv []string) string {
 	return fmt.Sprintf("%x", sum[:12])
 }
 
-// filesIn are the files that arguments name by an absolute path, with their content: options in
-// them change an answer.
+// filesIn returns the files that arguments name by an absolute path, with digests of their content.
+// Options in those files change an answer.
 func filesIn(args []string) map[string]string {
 	files := map[string]string{}
 	for _, a := range args {
@@ -106,7 +108,7 @@ func filesIn(args []string) map[string]string {
 	return files
 }
 
-// lacksLibs reports an answer of clang that names a device library which is not there any more: the
+// lacksLibs reports whether an answer of clang names a device library that no longer exists: the
 // libraries were moved.
 func lacksLibs(text string) bool {
 	const option = `"-mlink-builtin-bitcode" "`
@@ -119,7 +121,7 @@ func lacksLibs(text string) bool {
 	return false
 }
 
-// Ask puts questions to the tools and remembers the answers.
+// Ask queries the tools and remembers the answers.
 func (s *Steps) Ask(ctx context.Context, questions []compiler.Question) error {
 	answers := make([]plan.DryRun, len(questions))
 	trouble := make([]bool, len(questions))
@@ -177,8 +179,8 @@ func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRu
 	return answer, false
 }
 
-// askFolder makes a folder to ask in, with the files that a question names: clang wants its inputs
-// to exist.
+// askFolder creates a folder to run a query in, with the input files that a question names: clang
+// requires them to exist.
 func askFolder() (dir string, err error) {
 	if dir, err = makeTemp("kbuild-ask-"); err != nil {
 		return "", err
@@ -192,14 +194,14 @@ func askFolder() (dir string, err error) {
 	return dir, nil
 }
 
-// escapedByte is what hipcc makes of each byte of a letter outside of ASCII.
+// escapedByte matches hipcc's escape of a byte of a non-ASCII character.
 var escapedByte = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\([^\x00-\x7f])`) })
 
-// refusal is how clang's driver begins to say that it cannot. It calls itself what it was called:
-// clang, and since 17 in Debian clang++-17.
+// refusal matches the start of an error of clang's driver. The driver prints the name that it was
+// called by: clang, and since 17 in Debian clang++-17.
 var refusal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(?:\S*/)?clang(?:\+\+)?(?:-\d+)?: error: `) })
 
-// complaint is the line of a refusal that says why: clang goes on after it.
+// complaint returns the line of an error that states the reason: clang prints more after it.
 func complaint(text string) string {
 	for _, line := range strings.Split(text, "\n") {
 		if strings.Contains(line, "error: ") {
@@ -210,18 +212,18 @@ func complaint(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// Misparsed notes that an answer was understood wrongly, and why: the tool runs as one command in
-// this project. Others may ask the same with better luck.
+// Misparsed records that an answer was misparsed, and why: the tool runs as one command in this
+// project. The answer is not saved, so other projects query again.
 func (s *Steps) Misparsed(question, why string) {
 	s.fleeting[question] = true
 	s.Runs[question] = plan.DryRun{Misparsed: why}
 }
 
-// Remembered is the file that holds the answers, "" without a toolkit, and its text as it was last
-// read or written.
+// Remembered returns the file that holds the answers and its text as last read or written. Without
+// a toolkit the file is "".
 func (s *Steps) Remembered() (file string, text []byte) { return s.file, s.text }
 
-// save is best effort. What nvcc could not be asked for a moment is asked again.
+// save is best effort. It omits failures of the moment and refusals, which are queried again.
 func (s *Steps) save() {
 	lasting := maps.Clone(s.Runs)
 	maps.DeleteFunc(lasting, func(question string, _ plan.DryRun) bool { return s.fleeting[question] })
@@ -230,5 +232,5 @@ func (s *Steps) save() {
 		return
 	}
 	s.text = seal(filepath.Base(s.file), text)
-	regular.Replace(s.file, s.text) // best effort
+	regular.Replace(s.file, s.text)
 }

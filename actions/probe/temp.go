@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// TempError is that tools can make no temporary files: what they then say is about anything else.
+// TempError reports that temporary files cannot be created. Any tool would then fail with an
+// unrelated message.
 type TempError struct{ Err error }
 
 func (e TempError) Error() string {
@@ -23,7 +24,7 @@ func (e TempError) Error() string {
 
 func (e TempError) Unwrap() error { return e.Err }
 
-// makeTemp makes a folder for temporary files. The error is a TempError.
+// makeTemp creates a folder for temporary files. The error is a TempError.
 func makeTemp(pattern string) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", pattern); err != nil {
 		return "", TempError{err}
@@ -31,7 +32,7 @@ func makeTemp(pattern string) (dir string, err error) {
 	return dir, nil
 }
 
-// checkTemp tries it.
+// checkTemp reports whether temporary files can be created. The error is a TempError.
 func checkTemp() error {
 	dir, err := makeTemp("kbuild-try-")
 	if err == nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// installs is how kbuild itself installs a toolkit.
+// installs tells the user how kbuild itself installs a toolkit.
 const installs = `Or have kbuild install one, without root: give toolchain "cuda" of kernels.hcl version = "13.5.0" and ` +
 	`from = "pypi", and run kbuild toolkit lock and kbuild toolkit install.`
 
-// toolkit finds and identifies the CUDA toolkit. Where its parts are is asked of nvcc itself, by a
-// dry run, and not guessed from a layout.
+// toolkit finds and identifies the CUDA toolkit. A dry run of nvcc names its parts; nothing is
+// guessed from a layout.
 func (w *world) toolkit() (*plan.Toolkit, string) {
 	driver, looked := w.findNVCC()
 	if driver == "" && w.req.Missing != "" {
@@ -82,7 +82,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	return k, ""
 }
 
-// hostOf finds the host compiler of a toolkit, or says why there is none.
+// hostOf finds the host compiler of a toolkit, or returns why it has none.
 func (w *world) hostOf(k *plan.Toolkit, d dry) string {
 	k.HostCXX = w.hostCXX(d.header("crt/host_config.h"))
 	asked := w.req.HostCompiler
@@ -102,7 +102,8 @@ func (w *world) hostOf(k *plan.Toolkit, d dry) string {
 	return k.HostCXX.Error
 }
 
-// identify names a toolkit by its content: with its host compiler, and its own programs without it.
+// identify sets two fingerprints of a toolkit's content: one with its host compiler, and one of its
+// own programs alone.
 func (w *world) identify(k *plan.Toolkit, d dry) (err error) {
 	folders := d.nvvmPath + "\n" + d.irLibs
 	if k.NVCC.ID, err = w.identity(w.parts, k.Build, k.HostCXX.ID, folders); err != nil {
@@ -116,7 +117,7 @@ func (w *world) identify(k *plan.Toolkit, d dry) (err error) {
 }
 
 // fatbinC has fatbinary write C text for a small image, with and without relocatable device code. A
-// toolkit that does not do so is left out: nvcc then stays whole.
+// form that the toolkit cannot write is omitted: nvcc then runs unsplit.
 func (w *world) fatbinC(fatbinary string) map[string]string {
 	dir := w.folderWith("a.ptx", ".version 7.0\n.target sm_70\n.address_size 64\n")
 	defer os.RemoveAll(dir)
@@ -137,7 +138,7 @@ func (w *world) fatbinC(fatbinary string) map[string]string {
 	return texts
 }
 
-// findNVCC looks where nvcc usually is; looked lists the places.
+// findNVCC looks for nvcc in its usual places; looked lists them.
 func (w *world) findNVCC() (nvcc string, looked []string) {
 	name := w.req.Compiler
 	if name == "" || isClang(name) {
@@ -171,7 +172,7 @@ func (w *world) findNVCC() (nvcc string, looked []string) {
 	return newest("/usr/local"), looked
 }
 
-// newest is the nvcc of the newest cuda-N.M below dir; "" if there is none.
+// newest returns the nvcc of the newest cuda-N.M below dir, or "" if dir has none.
 func newest(dir string) string {
 	found, _ := filepath.Glob(filepath.Join(dir, "cuda-*", "bin", "nvcc"))
 	version := func(nvcc string) (v []int) { // 12.4 is newer than 9.2
@@ -206,7 +207,7 @@ func (w *world) versionOf(k *plan.Toolkit) string {
 	if err != nil {
 		return fmt.Sprintf("%s --list-gpu-code failed: %.200s; kbuild needs CUDA 11.2 or newer", k.NVCC.Path, strings.TrimSpace(out))
 	}
-	help, _ := w.output(k.NVCC.Path, "--help") // which alone names sm_90a and sm_100f
+	help, _ := w.output(k.NVCC.Path, "--help") // only --help lists sm_90a and sm_100f
 	for _, word := range append(strings.Fields(out), suffixedRE().FindAllString(help, -1)...) {
 		if c, err := gencode.Parse(strings.Trim(word, "'")); err == nil && c.Kind == gencode.SASS && !slices.Contains(k.Archs, c) {
 			k.Archs = append(k.Archs, c)
@@ -216,18 +217,19 @@ func (w *world) versionOf(k *plan.Toolkit) string {
 	return ""
 }
 
-// dry is what `nvcc --dryrun` tells of the toolkit.
+// dry is the parsed output of `nvcc --dryrun`.
 type dry struct {
 	here, path, ciccPath, nvvmPath, linkStub, irLibs string
-	libDir                                           string // of libDirs: the toolkit's own, which nvcc does not name
-	libDirs, includes                                []string
-	libPath                                          []string // where the loader looks for the libraries of the steps
-	startWith                                        string   // see plan.Toolkit.LibPath
+	// libDir is the folder of libDirs that the toolkit has although nvcc names another.
+	libDir            string
+	libDirs, includes []string
+	libPath           []string // the loader's search path for the steps
+	startWith         string   // see plan.Toolkit.LibPath
 }
 
 var assignRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`) })
 
-// dryRun asks for the steps of an LTO link; it runs none and needs no input file.
+// dryRun queries the steps of an LTO link. It runs no step and needs no input file.
 func (w *world) dryRun(nvcc string) (dry, string) {
 	out, err := w.output(nvcc, "--dryrun", "-dlto", "-gencode", "arch=compute_80,code=sm_80", "kbuild-probe.o", "-o", "kbuild-probe")
 	if err != nil {
@@ -245,7 +247,7 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 			d.here = m[2]
 		case "PATH":
 			d.path = m[2]
-		case "CICC_PATH": // 12.5 and newer: cicc is not in PATH any more
+		case "CICC_PATH": // 12.5 and newer: PATH no longer leads to cicc
 			d.ciccPath = m[2]
 		case "NVVMIR_LIBRARY_DIR":
 			d.irLibs = m[2]
@@ -258,7 +260,7 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 			d.libDirs = dirsOf(m[2])
 		case "INCLUDES":
 			d.includes = append(dirsOf(m[2]), d.includes...)
-		case "SYSTEM_INCLUDES": // 13 and newer: CUB and Thrust have a folder of their own
+		case "SYSTEM_INCLUDES": // 13 and newer: CUB and Thrust are in a folder of their own
 			d.includes = append(d.includes, dirsOf(m[2])...)
 		}
 	}
@@ -269,7 +271,8 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 	return d, ""
 }
 
-// step reads what a command of the link names: its words may have blanks, as folders may.
+// step reads the nvvm folder and the link stub from a command of the link. Words may contain
+// blanks, since folders may.
 func (d *dry) step(line string) {
 	words, err := compiler.ShellWords(strings.TrimPrefix(line, "#$ "), nil)
 	if err != nil {
@@ -285,7 +288,7 @@ func (d *dry) step(line string) {
 	}
 }
 
-// dirsOf are the folders in options such as "-L/x/lib" -I/y "-isystem" "/z".
+// dirsOf returns the folders in options such as "-L/x/lib" -I/y "-isystem" "/z".
 func dirsOf(flags string) (dirs []string) {
 	words, err := compiler.ShellWords(flags, nil)
 	if err != nil {
@@ -305,7 +308,7 @@ func dirsOf(flags string) (dirs []string) {
 	return dirs
 }
 
-// header finds a header of the toolkit; "" if there is none.
+// header returns the path of a header of the toolkit, or "" if it is not found.
 func (d dry) header(name string) string {
 	dirs := append(slices.Clone(d.includes), filepath.Join(d.here, "..", "include"), filepath.Join(d.here, "..", "targets", "x86_64-linux", "include"))
 	if d.ofSystem() {
@@ -324,14 +327,14 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// parts are the files a compile or a link of this toolkit runs or reads unasked, by role; a role
-// that nothing plays is "".
+// parts returns the files that a compile or a link of this toolkit runs or reads on its own
+// account, by role. The file of an unused role is "".
 func (d dry) parts(w *world, program, libNVVM string) map[string]string {
 	parts := map[string]string{"nvcc": program}
 	w.watch(d.root()) // nvcc looks for folders of targets
 	for _, dir := range filepath.SplitList(d.path) {
 		if !slices.Contains(filepath.SplitList(w.env("PATH")), dir) {
-			w.watch(dir) // the passes, and gcc its assembler, are looked for here first
+			w.watch(dir) // nvcc looks here first for its passes, and gcc for its assembler
 		}
 	}
 	for _, t := range nvcc.Programs {
@@ -353,7 +356,7 @@ func (d dry) parts(w *world, program, libNVVM string) map[string]string {
 	if isScript(program) {
 		w.follow(program, parts, map[string]bool{})
 	}
-	only("nvcc itself", filepath.Join(d.here, "nvcc")) // where nvcc is a script that runs it
+	only("nvcc itself", filepath.Join(d.here, "nvcc")) // nvcc may be a script that runs this one
 	only("nvcc.profile", filepath.Join(d.here, "nvcc.profile"))
 	only("link.stub", d.linkStub)
 	only("libnvvm", cmp.Or(libNVVM, d.nvlinkLoads()))
@@ -361,8 +364,8 @@ func (d dry) parts(w *world, program, libNVVM string) map[string]string {
 	for _, p := range bc {
 		only(filepath.Base(p), p)
 	}
-	only("sh", "/bin/sh") // by which nvcc runs its passes
-	// What the host code that cudafe++ makes includes, and no dependency file of nvcc names.
+	only("sh", "/bin/sh") // nvcc runs its passes by it
+	// Headers that cudafe++'s host code includes, and that no dependency file of nvcc names.
 	for _, h := range nvcc.HostHeaders {
 		only(h, d.header(h))
 	}

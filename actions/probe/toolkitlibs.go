@@ -18,23 +18,22 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// What a link takes from a toolkit is found by search, and a search that fails in the toolkit goes
-// on in the system: the linker's own folders come after those that nvcc names. Where Debian's 11.8
-// is installed too, a toolkit whose folder of libraries has another name than its nvcc thinks
-// (pip's 13.0 says lib64, and has lib) is linked with the runtime of 11.8, without a word of it.
+// A link searches for the toolkit's libraries. A search that fails in the toolkit continues in the
+// system, since the linker's own folders follow those that nvcc names. A toolkit may name another
+// library folder than it has: pip's 13.0 names lib64, and has lib. Where Debian's 11.8 is installed
+// too, such a toolkit is linked with the runtime of 11.8 without a warning.
 
 // systemLibDirs are folders that a linker searches on its own account.
 var systemLibDirs = [...]string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"}
 
-// root is the folder of the toolkit.
 func (d dry) root() string { return filepath.Dir(d.here) }
 
-// ofSystem reports a toolkit that a distribution has spread over /usr.
+// ofSystem reports whether a distribution has spread the toolkit over /usr.
 func (d dry) ofSystem() bool {
 	return strings.HasPrefix(d.root(), "/usr/") && !strings.HasPrefix(d.root(), "/usr/local/")
 }
 
-// library is what a link with the toolkit takes for a library; "" if there is none.
+// library returns the file that a link with the toolkit uses for a library, or "" if none is found.
 func (w *world) library(d dry, name string) string {
 	for _, dir := range slices.Concat(d.libDirs, systemLibDirs[:]) {
 		if p := filepath.Join(dir, name); w.there(p) {
@@ -44,12 +43,13 @@ func (w *world) library(d dry, name string) string {
 	return ""
 }
 
-// ofHostCXX begins the roles of parts that only the host compiler loads.
+// ofHostCXX is the prefix of the roles of parts that only the host compiler loads.
 const ofHostCXX = "host compiler "
 
 // addLibrariesOf adds the shared libraries of the toolkit's programs to its parts. nvcc.profile may
-// put a folder of the toolkit in front of LD_LIBRARY_PATH: a library in it is taken before the
-// system's by all that nvcc starts, the shell and the host compiler with the identity hostCXX too.
+// prepend a folder of the toolkit to LD_LIBRARY_PATH. All that nvcc starts then loads libraries
+// from it before the system's, including the shell and the host compiler with the fingerprint
+// hostCXX.
 func (w *world) addLibrariesOf(d dry, hostCXX string) {
 	w.addLibraries(w.parts, []string{"nvcc", "nvcc itself"})
 	w.libPath = d.libPath
@@ -67,13 +67,14 @@ func (w *world) addLibrariesOf(d dry, hostCXX string) {
 	}
 }
 
-// findLibraries adds the folder of libraries of a toolkit whose nvcc names another: pip's 13.0 and
-// 13.1 say lib64, and have lib.
+// findLibraries adds the library folder of a toolkit whose nvcc names another: pip's 13.0 and 13.1
+// name lib64, and have lib.
 func (d *dry) findLibraries() {
 	if len(d.libDirs) == 0 || d.ofSystem() {
 		return
 	}
-	for _, name := range []string{"libcudadevrt.a", "libcudart_static.a"} { // one of which may be missing
+	// One of them may be missing.
+	for _, name := range []string{"libcudadevrt.a", "libcudart_static.a"} {
 		if slices.ContainsFunc(d.libDirs, func(dir string) bool { return exists(filepath.Join(dir, name)) }) {
 			continue
 		}
@@ -95,8 +96,8 @@ func (w *world) libFaults(d dry, version string) map[string]string {
 	return faults
 }
 
-// libFault says why a link would take another toolkit's library. Where it cannot be known, for nvcc
-// names no folders or the library is nowhere, the linker has the word.
+// libFault reports why a link would use another toolkit's library. It reports nothing if nvcc names
+// no folders or the library is not found; the linker then decides.
 func (w *world) libFault(d dry, name, version string) string {
 	if len(d.libDirs) == 0 || d.ofSystem() {
 		return ""
@@ -109,8 +110,8 @@ func (w *world) libFault(d dry, name, version string) string {
 		name, d.libDirs[len(d.libDirs)-1], found, version)
 }
 
-// sharedRuntime is what -l names the shared runtime by where pip has installed it, as
-// libcudart.so.13 alone; else "".
+// sharedRuntime returns the -l name of the shared runtime where pip has installed it only as
+// libcudart.so.13; else "".
 func (w *world) sharedRuntime(d dry) string {
 	if len(d.libDirs) > 0 && !d.ofSystem() {
 		last := d.libDirs[len(d.libDirs)-1]
@@ -121,7 +122,7 @@ func (w *world) sharedRuntime(d dry) string {
 	return ""
 }
 
-// own is the first file of the toolkit that matches one of some patterns.
+// own returns the first file of the toolkit that matches one of some patterns.
 func (d dry) own(patterns ...string) string {
 	for _, pattern := range patterns {
 		if found, _ := fs.Glob(os.DirFS(d.root()), pattern); len(found) > 0 {
@@ -131,7 +132,8 @@ func (d dry) own(patterns ...string) string {
 	return ""
 }
 
-// nvlinkLoads is the library that nvlink -dlto loads, "" if nvcc names no folder for it.
+// nvlinkLoads returns the path from which nvlink -dlto loads libnvvm, or "" if nvcc names no folder
+// for it.
 func (d dry) nvlinkLoads() string {
 	if d.nvvmPath == "" {
 		return ""
@@ -139,9 +141,9 @@ func (d dry) nvlinkLoads() string {
 	return filepath.Join(d.nvvmPath, "lib64", "libnvvm.so")
 }
 
-// libNVVM finds the library where neither pip's package nor Debian's puts it for nvlink, which says
-// "elfLink linker library load error". One of another toolkit is no help: 11.8's reads no LTO-IR of
-// 13.
+// libNVVM finds libnvvm where it is not in the folder that nvlink searches, as in pip's package and
+// in Debian's. nvlink then prints "elfLink linker library load error". The library of another
+// toolkit does not help: 11.8's reads no LTO-IR of 13.
 func (w *world) libNVVM(d dry, version string) (file, fault string) {
 	want := d.nvlinkLoads()
 	if want == "" || w.there(want) {
@@ -167,9 +169,9 @@ var (
 	})
 )
 
-// mixed finds parts of another version than nvcc: pip takes the newest of each package that is not
-// pinned, and nothing complains until ptxas does (`Unsupported .version 9.5; current version is
-// '9.0'`); PTX and LTO-IR are made without a word.
+// mixed reports parts of another version than nvcc. pip installs the newest version of each package
+// that is not pinned. The first error is ptxas's (`Unsupported .version 9.5; current version is
+// '9.0'`); PTX and LTO-IR are generated without a warning.
 func (w *world) mixed(d dry, k *plan.Toolkit) string {
 	var other []string
 	if v := w.releaseOfCICC(k); v != "" && v != k.Version {
@@ -194,9 +196,9 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 	return fmt.Sprintf("nvcc is of CUDA %s, %s. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==%s.*').", k.Version, strings.Join(other, ", "), k.Version)
 }
 
-// releaseOfLibNVVM is what nvlink's libnvvm writes into PTX as its release, which stands in it as a
-// text: it cannot be asked. Its soname, the answers of nvvmVersion and the revision of its code are
-// no releases.
+// releaseOfLibNVVM returns the release that nvlink's libnvvm writes into PTX. The library contains
+// it as a text, and has no function that returns it. Its soname, the results of nvvmVersion and the
+// revision of its code are not releases.
 func (w *world) releaseOfLibNVVM() string {
 	file := w.parts["libnvvm"]
 	if file == "" {
@@ -213,8 +215,8 @@ func (w *world) releaseOfLibNVVM() string {
 	return release
 }
 
-// findRelease looks for the first text of releaseRE, which may be in the middle of 70 MB, piece by
-// piece.
+// findRelease returns the first release that releaseRE matches in r. It reads r in pieces, since
+// the text may be in the middle of 70 MB.
 func findRelease(r io.Reader) (string, error) {
 	const piece, longest = 1 << 20, 64
 	buf := make([]byte, 0, longest+piece)
@@ -237,8 +239,8 @@ func findRelease(r io.Reader) (string, error) {
 	}
 }
 
-// releaseOfCICC has cicc compile an empty text, for what it says of itself in the PTX: it has no
-// option for that. The versions of what it makes are noted in k.
+// releaseOfCICC has cicc compile an empty source and returns the release in the PTX: cicc has no
+// option that prints it. It stores the versions of the generated code in k.
 func (w *world) releaseOfCICC(k *plan.Toolkit) string {
 	dir := w.folderWith("a.ii", "")
 	defer os.RemoveAll(dir)

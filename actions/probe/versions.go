@@ -9,12 +9,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// versions are those of the code that the toolkit makes: of PTX and LTO-IR of an empty text, and of
-// machine code of that PTX. Its linker takes none that is newer, and of newer LTO-IR it says
-// "elfLink nvvm error" and no more.
+// versions returns the versions of the code that the toolkit generates. It reads them from the PTX
+// and LTO-IR of an empty source, and from machine code assembled from that PTX. The toolkit's
+// linker rejects newer versions; for newer LTO-IR it prints only "elfLink nvvm error".
 func (w *world) versions(k *plan.Toolkit, ptx, ltoir string) map[gencode.Kind]gencode.Version {
 	cubin := filepath.Join(filepath.Dir(ptx), "a.cubin")
-	w.answer(k.Programs["ptxas"], "-arch="+k.Archs[0].String(), "-m64", ptx, "-o", cubin) // without it nothing is known of machine code
+	// If ptxas fails, the version of machine code stays unknown.
+	w.answer(k.Programs["ptxas"], "-arch="+k.Archs[0].String(), "-m64", ptx, "-o", cubin)
 	makes := map[gencode.Kind]gencode.Version{}
 	for kind, file := range map[gencode.Kind]string{gencode.PTX: ptx, gencode.LTO: ltoir, gencode.SASS: cubin} {
 		code, err := regular.Read(file)

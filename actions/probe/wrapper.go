@@ -12,19 +12,20 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// A compiler may be a script that calls another, or ccache, which calls distcc, which calls gcc.
-// Asked for its parts it names those of the compiler behind, and what lies between is in no answer.
-// So scripts are read: every word of one that is a program is taken for a part, which takes in too
-// many rather than too few. What they add to a command shows when the compiler is asked what it
-// would run, and who runs it is then known too. Where the way there cannot be followed (exec $CC
-// "$@") nothing is remembered of the compiler: it is asked in each build.
+// A compiler may be a script that calls another, or ccache, which calls distcc, which calls gcc. A
+// query for its parts returns those of the compiler behind it, and omits the wrappers between. So
+// scripts are read: every word that names a program is recorded as a part, which finds too many
+// parts rather than too few. Options that a wrapper adds show in the steps that the compiler prints
+// (-###), which also name the real compiler. If the chain cannot be followed (exec $CC "$@"),
+// nothing is remembered about the compiler, and it is queried in each build.
 
-// launchers are programs, not scripts, that call the compiler that their first argument or their
-// name stands for.
+// launchers are programs, not scripts, that call another compiler. Their first argument or the name
+// that they are called by names it.
 var launchers = []string{"ccache", "sccache", "distcc", "icecc"}
 
-// behindWrapper adds to parts what a compiler is that only calls another one, and gives what that
-// one would run; "" for a compiler that does the work itself. itself reports that it says so.
+// behindWrapper adds the wrappers and the real compiler of a wrapped compiler to parts, and returns
+// the steps that the real compiler would run. steps is "" for a compiler that does the work itself.
+// itself reports that the compiler's output confirms that.
 func (w *world) behindWrapper(compiler string, parts map[string]string) (steps string, itself bool) {
 	said, _ := w.output(compiler, "-###", "-S", "-x", "c++", os.DevNull, "-o", os.DevNull)
 	driver := w.driverOf(said)
@@ -54,8 +55,8 @@ var (
 	clangCC1   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^ "([^"]+)" "-cc1"`) })
 )
 
-// driverOf is the compiler that said what it would run, as gcc and clang say it; "" if it cannot be
-// told.
+// driverOf returns the compiler that printed the steps said, as gcc and clang print them. It
+// returns "" if the steps do not name it.
 func (w *world) driverOf(said string) string {
 	for _, re := range []*regexp.Regexp{collectGCC(), clangCC1()} {
 		if m := re.FindStringSubmatch(said); m != nil {
@@ -75,11 +76,11 @@ func realName(file string) string {
 
 func isScript(file string) bool { return headOf(file, 2) == "#!" }
 
-// mostFollowed is how many programs behind a script are looked at.
+// mostFollowed limits the number of programs that are read behind a script.
 const mostFollowed = 256
 
-// follow adds to parts the programs that a script names, and what these name. seen are those that
-// were looked at, by their real names.
+// follow adds the programs that a script names to parts, and recursively what those name. seen
+// holds the programs that were read, by their real names.
 func (w *world) follow(program string, parts map[string]string, seen map[string]bool) {
 	real := realName(program)
 	if seen[real] || len(seen) > mostFollowed {
@@ -104,8 +105,8 @@ func (w *world) follow(program string, parts map[string]string, seen map[string]
 	}
 }
 
-// wordsOf are the words of a script that may be names of programs, each once, in order. The first
-// line names the shell.
+// wordsOf returns the words of a script that may name programs, each once, in order. It skips the
+// first line, which names the shell.
 func wordsOf(text string) (words []string) {
 	_, text, _ = strings.Cut(text, "\n")
 	known := map[string]bool{}
@@ -119,8 +120,8 @@ func wordsOf(text string) (words []string) {
 	return words
 }
 
-// meant are the programs that a word of a script may stand for: what comes after a variable may be
-// in the script's own folder.
+// meant returns the programs that a word of a script may name. The rest of a path after a variable
+// may be relative to the script's own folder.
 func (w *world) meant(word, script string) (files []string) {
 	if !strings.Contains(word, "/") {
 		if p := w.lookup(word, w.env("PATH")); p != "" {
@@ -134,7 +135,7 @@ func (w *world) meant(word, script string) (files []string) {
 			files = append(files, p)
 		}
 	}
-	if len(files) == 0 && !exists(own) { // a folder is no program
+	if len(files) == 0 && !exists(own) { // a folder is not a program
 		w.absent[own] = true
 	}
 	return files

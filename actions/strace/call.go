@@ -12,18 +12,18 @@ import (
 type call struct {
 	name   string
 	args   []arg
-	result string // the first word of it
+	result string // its first word
 	errno  string // "ENOENT"; "" if there was no error
 }
 
-// arg is an argument: a string, or a word, with the path of the descriptor that it is, if any.
+// arg is an argument: a string or a word, with a path if it is a descriptor.
 type arg struct {
 	text   string
 	quoted bool
 	path   string // of a descriptor
 }
 
-// parseCall reads "openat(AT_FDCWD</x>, "a", O_RDONLY) = 3</x/a>".
+// parseCall parses "openat(AT_FDCWD</x>, "a", O_RDONLY) = 3</x/a>".
 func parseCall(s string) (call, error) {
 	name, rest, ok := strings.Cut(s, "(")
 	if !ok || strings.ContainsAny(name, " \"<") {
@@ -46,8 +46,7 @@ func parseCall(s string) (call, error) {
 	return c, nil
 }
 
-// parseArgs reads arguments up to the parenthesis that ends them. Structures and lists are kept as
-// they are written.
+// parseArgs parses arguments up to the closing parenthesis. It keeps structures and lists as text.
 func parseArgs(s string) (args []arg, rest string, err error) {
 	var a arg
 	depth := 0
@@ -66,7 +65,8 @@ func parseArgs(s string) (args []arg, rest string, err error) {
 			if strings.HasPrefix(s[i+1:], "...") && depth == 0 && a.quoted {
 				return nil, "", fmt.Errorf("a name is cut off")
 			}
-		case b == '<' && (a.text == "AT_FDCWD" || isNumber(a.text)) && depth == 0: // what is in it is escaped
+		// Special characters in the path are escaped.
+		case b == '<' && (a.text == "AT_FDCWD" || isNumber(a.text)) && depth == 0:
 			end := strings.IndexByte(s[i:], '>')
 			if end < 0 {
 				return nil, "", fmt.Errorf("the path of a descriptor does not end")
@@ -101,7 +101,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// unquote reads a string of C at the start of s, and says how long it is there.
+// unquote parses a C string at the start of s, and returns its length there.
 func unquote(s string) (text string, used int, err error) {
 	var b []byte
 	for i := 1; i < len(s); i++ {
@@ -143,13 +143,13 @@ func unquote(s string) (text string, used int, err error) {
 
 func (c call) ok() bool { return c.errno == "" && c.result != "?" }
 
-// missed reports that the path was not there for the process. A symbolic link that leads nowhere is
-// not there either.
+// missed reports whether the path did not exist for the process. That includes a symbolic link
+// whose target does not exist.
 func (c call) missed() bool {
 	return c.errno == "ENOENT" || c.errno == "ENOTDIR" || c.errno == "ELOOP" || c.errno == "EACCES"
 }
 
-// has reports a flag among the arguments.
+// has reports whether a flag is among the arguments.
 func (c call) has(flag string) bool {
 	for _, a := range c.args {
 		if a.quoted {
@@ -162,18 +162,18 @@ func (c call) has(flag string) bool {
 	return false
 }
 
-// names are the paths that the call names, absolute: each relative to the descriptor before it, or
-// to cwd. An empty name means the descriptor itself, which was opened before.
+// names returns the absolute paths that the call names. Each is relative to the descriptor before
+// it, or to cwd. An empty name means the descriptor itself, which was opened before.
 func (c call) names(cwd string) (names []string) {
 	switch c.name {
-	case "execve", "execveat", "readlink", "readlinkat": // the other strings are no names
+	case "execve", "execveat", "readlink", "readlinkat": // the other strings are not names
 		for i, a := range c.args {
 			if a.quoted {
 				return absolute(names, c.base(i, cwd), a.text)
 			}
 		}
 		return nil
-	case "symlink", "symlinkat": // the first is what the link says
+	case "symlink", "symlinkat": // the first is the link's content
 		last := len(c.args) - 1
 		if last < 1 || !c.args[last].quoted {
 			return nil
@@ -198,7 +198,7 @@ func absolute(names []string, base, name string) []string {
 	return append(names, name)
 }
 
-// base is the folder that argument i starts in.
+// base returns the folder that argument i is relative to.
 func (c call) base(i int, cwd string) string {
 	if i > 0 && c.args[i-1].path != "" {
 		return c.args[i-1].path
@@ -206,7 +206,7 @@ func (c call) base(i int, cwd string) string {
 	return cwd
 }
 
-// opened is what an open that succeeded means. One that makes the file, or empties it, takes
+// opened returns the uses of a successful open. An open that creates or truncates the file reads
 // nothing from it.
 func (c call) opened() []Use {
 	writes := c.has("O_WRONLY") || c.has("O_RDWR") || c.name == "creat"

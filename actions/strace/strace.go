@@ -1,6 +1,6 @@
-// Package strace reads what strace writes of a command: the paths that its processes took content
-// from, those that they looked for and did not find, and those that they wrote. It knows nothing of
-// actions, and touches no file but the one that strace wrote.
+// Package strace parses strace's output for a command. It returns the paths that the processes of
+// the command read, those that they probed and did not find, and those that they wrote. It knows
+// nothing of actions, and reads no file but strace's output.
 package strace
 
 import (
@@ -14,15 +14,15 @@ import (
 	"strings"
 )
 
-// Args is the command line that runs argv under strace, which writes to file. Descriptors are shown
-// with their paths (-y), since a name may be relative to one. fchdir is not among the calls that
-// take a name. With --seccomp-bpf only the calls that are shown stop the processes.
+// Args returns the command line that runs argv under strace, with its output in file. -y adds paths
+// to descriptors, since a name may be relative to one. fchdir is traced separately, as it takes no
+// name. With --seccomp-bpf only traced calls stop the processes.
 func Args(file string, argv []string) []string {
 	return append([]string{"strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e", "trace=%file,%process,fchdir", "-e", "signal=none",
 		"-o", file, "--"}, argv...)
 }
 
-// Check says why commands cannot be run under strace here, as the end of a sentence about it.
+// Check returns why commands cannot run under strace on this machine, as the end of a sentence.
 func Check() error {
 	if _, err := exec.LookPath("strace"); err != nil {
 		return errors.New("is not in PATH: install it (on Debian and Ubuntu: apt install strace)")
@@ -34,27 +34,28 @@ func Check() error {
 	return nil
 }
 
-// Use says what a process did with a path.
+// Use is what a process did with a path.
 type Use int
 
-// What can be done with a path. Links are what readlink gave: where a path leads.
+// Uses of a path. A Link is a path that readlink resolved.
 const (
 	Read   Use = iota // opened for reading
 	Ran               // executed
 	Listed            // opened as a folder
-	Link              // asked where it leads, and it is a symbolic link
-	Looked            // not there
-	Wrote             // made, truncated, removed, or the new name of something
+	Link              // a symbolic link whose target was read
+	Looked            // probed and absent
+	Wrote             // created, truncated, removed, or the new name of a rename
 )
 
 // Access is one use of a path.
 type Access struct {
-	Use     Use
-	Path    string // absolute, and not cleaned: where "x/.." leads is for the file system to say
-	Program string // that used it, as it was started; "" for the command before it was
+	Use  Use
+	Path string // absolute, and not cleaned: only the file system can resolve "x/.."
+	// Program that used it, by the name it was started with; "" before the first exec.
+	Program string
 }
 
-// Parse reads what strace wrote of a command that was started in dir.
+// Parse parses strace's output for a command that was started in dir.
 func Parse(r io.Reader, dir string) ([]Access, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -70,8 +71,8 @@ func Parse(r io.Reader, dir string) ([]Access, error) {
 	return p.out, nil
 }
 
-// parents are the numbers of processes by those of their children. A child may be shown before the
-// call that started it has returned, and only then its number is told.
+// parents returns the parent of each child process, by number. strace may print a child's calls
+// before the call that started it returns, and only that return shows the child's number.
 func parents(lines []string) map[string]string {
 	of := map[string]string{}
 	for _, line := range lines {
@@ -89,7 +90,7 @@ func parents(lines []string) map[string]string {
 	return of
 }
 
-// folder is what threads of a process share: where relative names start.
+// folder is a working directory, which threads of a process share.
 type folder struct{ path string }
 
 type process struct {
@@ -100,13 +101,13 @@ type process struct {
 type parser struct {
 	dir     string
 	procs   map[string]*process // by number
-	begun   map[string]string   // calls that had not returned when another process did something, by number
+	begun   map[string]string   // calls of a process that are not finished yet, by number
 	parents map[string]string
 	out     []Access
 }
 
-// line reads one line: "7 open("x", O_RDONLY) = 3". A call during which others were shown has two:
-// "7 vfork( <unfinished ...>" and "7 <... vfork resumed>) = 8".
+// line parses one line: "7 open("x", O_RDONLY) = 3". A call that is interrupted by others has two
+// lines: "7 vfork( <unfinished ...>" and "7 <... vfork resumed>) = 8".
 func (p *parser) line(line string) error {
 	pid, rest, ok := strings.Cut(line, " ")
 	rest = strings.TrimLeft(rest, " ")
@@ -133,8 +134,8 @@ func (p *parser) line(line string) error {
 	return p.call(pid, c)
 }
 
-// process is the one with a number. One that was not seen yet is in the folder where its parent is:
-// that has not returned from the call that started it.
+// process returns the process with a number. A new one inherits the working directory of its
+// parent, which has not returned from the call that started it.
 func (p *parser) process(pid string) (*process, error) {
 	if proc := p.procs[pid]; proc != nil {
 		return proc, nil
@@ -151,7 +152,7 @@ func (p *parser) process(pid string) (*process, error) {
 
 var starts = map[string]bool{"fork": true, "vfork": true, "clone": true, "clone3": true}
 
-// call notes what a call that has returned did.
+// call records the effect of a call that has returned.
 func (p *parser) call(pid string, c call) error {
 	proc, err := p.process(pid)
 	if err != nil {
@@ -183,8 +184,8 @@ func (p *parser) call(pid string, c call) error {
 	return nil
 }
 
-// started notes the child of a call. Threads share the folder; what was seen of a child before its
-// parent returned stays.
+// started records the child of a call. Threads share the working directory. The state of a child
+// that was seen before its parent returned is kept.
 func (p *parser) started(c call, parent *process) {
 	child := p.procs[c.result]
 	if child == nil {
@@ -196,7 +197,7 @@ func (p *parser) started(c call, parent *process) {
 	}
 }
 
-// use notes what a call did with the paths that it names.
+// use records what a call did with the paths that it names.
 func (p *parser) use(proc *process, c call, names []string) {
 	add := func(use Use, name string) { p.out = append(p.out, Access{use, name, proc.program}) }
 	switch {
@@ -206,7 +207,7 @@ func (p *parser) use(proc *process, c call, names []string) {
 		}
 	case !c.ok():
 		if c.name == "execve" || c.name == "execveat" {
-			add(Ran, names[0]) // it was there: not for this machine, say
+			add(Ran, names[0]) // it exists, but perhaps for another machine
 		}
 	case c.name == "chdir":
 		proc.cwd.path = names[0]
@@ -227,10 +228,9 @@ func (p *parser) use(proc *process, c call, names []string) {
 	}
 }
 
-// removes are calls that look for what they remove. What is not there any more, they leave as it
-// is.
+// removes are calls that remove a path. If the path is absent they have no effect.
 var removes = map[string]bool{"unlink": true, "unlinkat": true, "rmdir": true}
 
-// makes are the calls that make or remove the last path that they name.
+// makes are calls that create or remove the last path that they name.
 var makes = map[string]bool{"mkdir": true, "mkdirat": true, "mknod": true, "mknodat": true, "link": true, "linkat": true, "symlink": true, "symlinkat": true,
 	"unlink": true, "unlinkat": true, "rmdir": true, "truncate": true}

@@ -16,27 +16,28 @@ import (
 
 // Toolkits are installed side by side, each in a folder named after the digests of its wheels:
 //
-//	TOOLKITS/lock                       held by the one who installs or removes
-//	TOOLKITS/new-123/                   what is being installed, or was when kbuild was killed
-//	TOOLKITS/<digest>/wheels            what it was made of, as in the lock file
+//	TOOLKITS/lock                       held by the process that installs or removes
+//	TOOLKITS/new-123/                   an installation in progress, or left by a killed kbuild
+//	TOOLKITS/<digest>/wheels            its wheels, as in the lock file
 //	TOOLKITS/<digest>/nvidia/cu13/      the toolkit
 //
-// pip checks the digest of each wheel, and installs into a temporary folder. A folder of a digest
-// appears by one rename, when it is whole.
+// pip verifies the digest of each wheel, and installs into a temporary folder. The folder of a
+// digest is created by one rename, when it is complete.
 
 const (
 	temporary  = "new-"
 	wheelsFile = "wheels"
 )
 
-// Install installs the toolkit of the lock file, unless it is there, and gives its folder.
+// Install installs the toolkit of the lock file, unless it is installed, and returns its folder.
 func (p *Pin) Install(ctx context.Context) (string, error) {
 	wheels, err := p.wheels()
 	if err != nil {
 		return "", err
 	}
 	final := filepath.Join(p.Dir, folder(wheels))
-	if root, err := rootOf(final); err == nil { // maybe by somebody else, where this user cannot write
+	// Perhaps installed by a user with other permissions.
+	if root, err := rootOf(final); err == nil {
 		p.Say("CUDA " + p.Version + " is installed")
 		return root, nil
 	}
@@ -45,7 +46,7 @@ func (p *Pin) Install(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer lock.Release()
-	if root, err := rootOf(final); err == nil { // by the one that was waited for
+	if root, err := rootOf(final); err == nil { // by the process that held the lock
 		return root, nil
 	}
 	tmp, err := os.MkdirTemp(p.Dir, temporary)
@@ -64,8 +65,8 @@ func (p *Pin) Install(ctx context.Context) (string, error) {
 	return rootOf(final)
 }
 
-// announce says what will be fetched before it is. No index tells pip the sizes in advance; those
-// of the compiler are known to about a fifth.
+// announce returns the message before wheels are fetched. pip does not know their sizes in advance;
+// the sizes for the compiler are estimates to about a fifth.
 func (p *Pin) announce(wheels []Wheel) string {
 	size, from := "105 to 130 MB to fetch, 280 to 370 MB on disk", "with pip"
 	if p.Links != "" {
@@ -77,7 +78,7 @@ func (p *Pin) announce(wheels []Wheel) string {
 	return fmt.Sprintf("installing CUDA %s %s: %d wheels, %s", p.Version, from, len(wheels), size)
 }
 
-// fill makes a toolkit of wheels in a folder that is not there yet.
+// fill installs wheels into a new folder.
 func (p *Pin) fill(ctx context.Context, wheels []Wheel, tmp, made string) error {
 	pip, err := p.newPip(ctx, tmp)
 	if err != nil {
@@ -106,7 +107,7 @@ func (p *Pin) fill(ctx context.Context, wheels []Wheel, tmp, made string) error 
 	return regular.Replace(filepath.Join(made, wheelsFile), []byte(l.text()))
 }
 
-// rootOf is the folder of the toolkit in one where wheels were installed.
+// rootOf returns the folder of the toolkit below the folder where wheels were installed.
 func rootOf(dir string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, "nvidia"))
 	for _, e := range entries {
@@ -121,8 +122,8 @@ func rootOf(dir string) (string, error) {
 	return "", err
 }
 
-// complete makes the names that nvcc, nvlink and linkers look for, and the wheels lack: lib64 (nvcc
-// 13.0 and 13.1), nvvm/lib64/libnvvm.so (nvlink -dlto), and libX.so for each libX.so.N.
+// complete creates names that the wheels lack: lib64 (nvcc 13.0 and 13.1), nvvm/lib64/libnvvm.so
+// (nvlink -dlto), and libX.so for each libX.so.N (linkers).
 func complete(root string) error {
 	links := map[string]string{"lib64": "lib"}
 	libs, err := os.ReadDir(filepath.Join(root, "lib"))
@@ -144,7 +145,7 @@ func complete(root string) error {
 	return err
 }
 
-// exclusive takes the lock of the folder of toolkits, and removes what one who was killed has left.
+// exclusive locks the folder of toolkits, and removes what a killed process has left.
 func (p *Pin) exclusive(ctx context.Context) (*run.Lock, error) {
 	if err := os.MkdirAll(p.Dir, 0o777); err != nil {
 		return nil, fmt.Errorf("the folder of toolkits cannot be written: %w", err)
@@ -158,7 +159,8 @@ func (p *Pin) exclusive(ctx context.Context) (*run.Lock, error) {
 	entries, err := os.ReadDir(p.Dir)
 	for _, e := range entries {
 		if dir := filepath.Join(p.Dir, e.Name()); strings.HasPrefix(e.Name(), temporary) {
-			err = errors.Join(err, run.EndOrphans(dir), os.RemoveAll(dir)) // a pip that goes on would write into it
+			// A pip that still runs would write into it.
+			err = errors.Join(err, run.EndOrphans(dir), os.RemoveAll(dir))
 		}
 	}
 	if err != nil {
@@ -168,10 +170,10 @@ func (p *Pin) exclusive(ctx context.Context) (*run.Lock, error) {
 	return lock, nil
 }
 
-// Installed is a toolkit that is there.
+// Installed is an installed toolkit.
 type Installed struct{ Name, Requirement, Root string }
 
-// List are the toolkits that are installed, by name.
+// List returns the installed toolkits by name.
 func (p *Pin) List() (list []Installed, err error) {
 	entries, err := os.ReadDir(p.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +191,8 @@ func (p *Pin) List() (list []Installed, err error) {
 	return list, err
 }
 
-// Remove removes an installed toolkit, of which name is what List calls it or the beginning of
-// that. It goes by one rename: a build finds it whole, or not at all.
+// Remove removes an installed toolkit. name is its name in List or a prefix of that. The toolkit is
+// removed by one rename, so that a build finds it complete or not at all.
 func (p *Pin) Remove(ctx context.Context, name string) error {
 	list, err := p.List()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package toolkit installs a CUDA toolkit that a manifest pins: NVIDIA's wheels, fetched and
-// checked by pip, in a folder named after their content. It knows wheels and folders, and nothing
+// Package toolkit installs the CUDA toolkit that a manifest pins: NVIDIA's wheels, fetched and
+// verified by pip, in a folder named after their content. It knows wheels and folders, and nothing
 // of what a toolkit does.
 package toolkit
 
@@ -14,11 +14,11 @@ import (
 	"sync"
 )
 
-// The lock file stands beside the manifest, and under version control. It names every wheel with
-// its digest, for each kind of machine, so that a toolkit is the same wherever it is installed,
-// today and later. Its bytes depend on nothing else: no index, no time, no user.
+// The lock file is beside the manifest, under version control. It names every wheel with its
+// digest, for each kind of machine, so that a toolkit is the same wherever and whenever it is
+// installed. Its bytes depend on nothing else: no index, no time, no user.
 
-// Wheel is one file of PyPI.
+// Wheel is a wheel file on PyPI.
 type Wheel struct {
 	Machine string // "x86_64", "aarch64"
 	Name    string
@@ -30,9 +30,9 @@ func (w Wheel) line() string {
 	return fmt.Sprintf("%s %s==%s sha256:%s", w.Machine, w.Name, w.Version, w.SHA256)
 }
 
-// lock is what a lock file says.
+// lock is the parsed content of a lock file.
 type lock struct {
-	requirement string // what pip was asked for
+	requirement string // the requirement for pip
 	wheels      []Wheel
 }
 
@@ -41,15 +41,15 @@ const (
 	format = "format 1"
 )
 
-// machines are those that NVIDIA makes wheels of the toolkit for.
+// machines are those for which NVIDIA publishes wheels of the toolkit.
 var machines = []string{"x86_64", "aarch64"}
 
-// thisMachine is what wheels call the machine that kbuild runs on.
+// thisMachine returns the name that wheels use for the local machine.
 func thisMachine() string {
 	return map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 }
 
-// text is the content of the file.
+// text returns the content of the lock file.
 func (l *lock) text() string {
 	lines := []string{head, format, "toolkit " + l.requirement}
 	for _, w := range l.wheels {
@@ -64,7 +64,7 @@ var wheelRE = sync.OnceValue(func() *regexp.Regexp {
 
 var conflictRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(<{7}|>{7}|\|{7}|={7})( |$)`) })
 
-// parse reads the content of a lock file. The error names the line.
+// parse parses the content of a lock file. The error names the line.
 func parse(text string) (*lock, error) {
 	l := &lock{}
 	formatted := false
@@ -96,7 +96,7 @@ func parse(text string) (*lock, error) {
 	return l, nil
 }
 
-// of are the wheels for a machine.
+// of returns the wheels for a machine.
 func (l *lock) of(machine string) (wheels []Wheel) {
 	for _, w := range l.wheels {
 		if w.Machine == machine {
@@ -106,7 +106,7 @@ func (l *lock) of(machine string) (wheels []Wheel) {
 	return wheels
 }
 
-// folder is the name of the folder for wheels. It depends on their content alone.
+// folder returns the folder name for wheels. It depends only on their content.
 func folder(wheels []Wheel) string {
 	var sums []string
 	for _, w := range wheels {
@@ -117,24 +117,23 @@ func folder(wheels []Wheel) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// parts are the extras of the package cuda-toolkit that a compiler consists of. All are named:
-// nvcc's wheel asks for the others in whatever version, and cuda-toolkit 13.0 pins by the extra
-// nvcc nvcc alone.
+// parts are the extras of the package cuda-toolkit that a compiler needs. All are named: nvcc's
+// wheel requires the others in any version, and the extra nvcc of cuda-toolkit 13.0 pins only nvcc.
 var parts = []string{"cccl", "crt", "cudart", "nvcc", "nvvm"}
 
-// oneRelease are the wheels that must be of the release of nvcc. CCCL has version numbers of its
+// oneRelease are the wheels that must have the release of nvcc. CCCL has version numbers of its
 // own.
 var oneRelease = []string{"nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-runtime"}
 
-// requirement is what pip is asked for.
+// requirement returns the requirement for pip.
 func requirement(version string, more []string) string {
 	all := slices.Concat(parts, more)
 	slices.Sort(all)
 	return fmt.Sprintf("cuda-toolkit[%s]==%s", strings.Join(slices.Compact(all), ","), version)
 }
 
-// check says why wheels for one machine are no toolkit of a version: nvcc 13.0 with a cicc of 13.5
-// makes PTX without a word.
+// check returns why wheels for one machine are not a toolkit of a version. nvcc 13.0 with a cicc of
+// 13.5 generates PTX without a warning.
 func check(wheels []Wheel, version string) error {
 	numbers := strings.SplitN(version, ".", 3)
 	release := numbers[0] + "." + numbers[1]

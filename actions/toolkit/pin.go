@@ -14,27 +14,29 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// Pin is a toolkit that a manifest asks for.
+// Pin is a toolkit that a manifest pins.
 type Pin struct {
-	Manifest string // what it is called, for messages
-	File     string // what -f is given to name it; "" where it is found without
-	LockFile string // its path
-	Text     []byte // what is in it; nil if it is not there
+	Manifest string // name of the manifest, for messages
+	File     string // argument of -f that names it; "" for the default
+	LockFile string // path of the lock file
+	Text     []byte // content of the lock file; nil if it does not exist
 	Dir      string // where toolkits are installed
-	Common   string // where names of them are that are the same for all users: CommonDir; "" if Dir is such a place itself
+	// Common is the folder of links that are the same for all users: CommonDir. It is "" if Dir is
+	// the same for all users.
+	Common   string
 	Version  string // "13.5.0"
 	Parts    []string
-	Links    string // a folder with wheels, which pip takes instead of an index; ""
+	Links    string // a folder with wheels that pip uses instead of an index; ""
 	Say      func(line string)
-	Terminal *os.File // shows pip's own progress; nil if there is none
+	Terminal *os.File // shows pip's own progress; may be nil
 }
 
-// NotReady says why a pinned toolkit cannot be used, and which command mends it.
+// NotReady reports why a pinned toolkit cannot be used, and which command fixes it.
 type NotReady struct{ Why, Command string }
 
 func (e NotReady) Error() string { return e.Why + ". Run: " + e.Command }
 
-// notReady has the manifest named to the command as it was to this one.
+// notReady returns a NotReady whose command names the manifest as the current command does.
 func (p *Pin) notReady(verb, why string, args ...any) NotReady {
 	command := "kbuild toolkit " + verb
 	if p.File != "" {
@@ -43,7 +45,7 @@ func (p *Pin) notReady(verb, why string, args ...any) NotReady {
 	return NotReady{fmt.Sprintf(why, args...), command}
 }
 
-// Root is the folder of the installed toolkit. Where it cannot be used the error is a NotReady.
+// Root returns the folder of the installed toolkit. If it cannot be used the error is a NotReady.
 func (p *Pin) Root() (string, error) {
 	wheels, err := p.wheels()
 	if err != nil {
@@ -56,7 +58,7 @@ func (p *Pin) Root() (string, error) {
 	return root, nil
 }
 
-// wheels are those that the lock file names for this machine.
+// wheels returns the wheels that the lock file names for this machine.
 func (p *Pin) wheels() ([]Wheel, error) {
 	name := filepath.Base(p.LockFile)
 	if p.Text == nil {
@@ -76,8 +78,8 @@ func (p *Pin) wheels() ([]Wheel, error) {
 	return wheels, nil
 }
 
-// Lock asks pip what the toolkit consists of, without fetching it, and writes the lock file. It is
-// for every kind of machine that the index has wheels for, and at least for this one.
+// Lock queries pip for the wheels of the toolkit, without fetching them, and writes the lock file.
+// The file covers each kind of machine that the index has wheels for, and at least the local one.
 func (p *Pin) Lock(ctx context.Context) error {
 	tmp, err := os.MkdirTemp("", "kbuild-lock-")
 	if err != nil {
@@ -112,7 +114,7 @@ func (p *Pin) Lock(ctx context.Context) error {
 	return nil
 }
 
-// report is the part of pip's installation report that matters.
+// report is the relevant part of pip's installation report.
 type report struct {
 	Install []struct {
 		Metadata struct{ Name, Version string } `json:"metadata"`
@@ -125,7 +127,7 @@ type report struct {
 	} `json:"install"`
 }
 
-// resolve asks what pip would install for a machine.
+// resolve returns the wheels that pip would install for a machine.
 func (p *pip) resolve(ctx context.Context, requirement, machine, links string) ([]Wheel, error) {
 	file := filepath.Join(p.dir, machine+".json")
 	args := []string{"install", "--dry-run", "--ignore-installed", "--quiet", "--report", file, "--only-binary=:all:",
@@ -161,7 +163,7 @@ func (p *pip) resolve(ctx context.Context, requirement, machine, links string) (
 	return wheels, nil
 }
 
-// offline are pip's options to take wheels from a folder alone.
+// offline returns pip's options to use only wheels of a folder.
 func offline(links string) []string {
 	if links == "" {
 		return nil

@@ -17,23 +17,22 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// pip fetches and unpacks wheels. It is the user's own, with whatever index, mirror and proxy it is
-// set up for.
+// The user's own pip fetches and unpacks wheels, with its configured index, mirror and proxy.
 
-// EnvPip names the environment variable with the command that is pip: "python3.12 -m pip".
+// EnvPip names the environment variable with the pip command: "python3.12 -m pip".
 const EnvPip = "KBUILD_PIP"
 
 const installPip = "on Debian and Ubuntu: apt install python3-pip. Or name one: " + EnvPip + `="python3.12 -m pip"`
 
 type pip struct {
 	argv     []string
-	dir      string   // an empty folder to run in: python looks for modules in the current one first
+	dir      string   // an empty working directory: python first looks for modules there
 	env      []string // complete
 	say      func(line string)
-	terminal *os.File // shows pip's own progress; nil if there is none
+	terminal *os.File // shows pip's own progress; may be nil
 }
 
-// newPip finds pip. It writes below tmp alone.
+// newPip finds pip. It writes only below tmp.
 func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
 	made := &pip{dir: filepath.Join(tmp, "cwd"), say: p.Say, terminal: p.Terminal}
 	for _, dir := range []string{made.dir, filepath.Join(tmp, "tmp")} {
@@ -41,7 +40,7 @@ func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
 			return nil, err
 		}
 	}
-	// Settings for other uses of pip: they contradict --target, or ask.
+	// Override settings that contradict --target or prompt the user.
 	made.env = append(os.Environ(), "PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore", "PIP_NO_INPUT=1",
 		"PIP_DISABLE_PIP_VERSION_CHECK=1", "LC_ALL=C.UTF-8", "TMPDIR="+filepath.Join(tmp, "tmp"))
 	if named := os.Getenv(EnvPip); named != "" {
@@ -49,7 +48,7 @@ func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
 		if err != nil || len(argv) == 0 {
 			return nil, fmt.Errorf("%s is %q, which is no command", EnvPip, named)
 		}
-		if strings.Contains(argv[0], "/") { // pip runs in a folder of its own
+		if strings.Contains(argv[0], "/") { // pip has another working directory
 			if argv[0], err = filepath.Abs(argv[0]); err != nil {
 				return nil, err
 			}
@@ -60,8 +59,8 @@ func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
 	return made, made.find(ctx, filepath.Join(tmp, "venv"))
 }
 
-// find takes the pip of python3. Python without pip may have one to put into a virtual environment;
-// Debian has that in a package of its own.
+// find selects the pip of python3. A python without pip may be able to install one into a virtual
+// environment; Debian has a separate package for that.
 func (p *pip) find(ctx context.Context, venv string) error {
 	works := func(argv ...string) bool {
 		res, err := run.Run(ctx, run.Command{Argv: argv, Dir: p.dir, Env: p.env})
@@ -82,8 +81,8 @@ func (p *pip) find(ctx context.Context, venv string) error {
 	return errors.New("python3 has no pip, which fetches the toolkit. Install it, " + installPip)
 }
 
-// run runs pip. What it says meanwhile is shown; what it complains of is given, and is the error
-// where it fails.
+// run runs pip. It shows pip's progress, and returns its stderr, which is also part of the error if
+// pip fails.
 func (p *pip) run(ctx context.Context, args ...string) (complaints string, err error) {
 	stdout, shown := p.terminal, func() {}
 	if stdout == nil {
@@ -106,7 +105,7 @@ func (p *pip) run(ctx context.Context, args ...string) (complaints string, err e
 	return complaints, nil
 }
 
-// lines shows what matters of pip's output, line by line. shown waits for the last one.
+// lines prints the relevant lines of pip's output. shown waits for the last one.
 func (p *pip) lines() (to *os.File, shown func(), err error) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -121,7 +120,7 @@ func (p *pip) lines() (to *os.File, shown func(), err error) {
 				p.say(strings.ToLower(m[1][:1]) + m[1][1:] + " " + filepath.Base(m[2]) + m[3])
 			}
 		}
-		io.Copy(io.Discard, from) // a line that is too long ends Scan
+		io.Copy(io.Discard, from) // Scan stops at a line that is too long
 	}()
 	return to, func() {
 		to.Close()
@@ -130,7 +129,7 @@ func (p *pip) lines() (to *os.File, shown func(), err error) {
 	}, nil
 }
 
-// fetchRE finds the wheels that pip fetches, with their sizes.
+// fetchRE matches the wheels that pip fetches, with their sizes.
 var fetchRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*(Downloading|Using cached|Processing) (\S.*?\.whl)(?:\.metadata)?( \([0-9][^)]*\))?`)
 })

@@ -10,23 +10,23 @@ import (
 )
 
 // The paths of a toolkit are in command lines, in dependency files and in debug information, and so
-// in keys and in what is cached. It is installed below the user's cache, whose path differs from
-// user to user. So builds use it by a name that is the same everywhere: a link in /var/tmp. Two
-// machines, or a developer and CI, then have the same keys.
+// in keys and in cached outputs. The toolkit is installed below the user's cache, whose path
+// differs between users. So builds use it through a link in /var/tmp, which has the same name
+// everywhere. Two machines, or a developer and CI, then have the same keys.
 //
-// Anybody may make files in /var/tmp. With the sticky bit, only their owner can replace them: a
-// link is used if it is the user's own, and the path below the cache if that cannot be had. The
-// build is the same then, under keys of its own.
+// Any user may create files in /var/tmp. With the sticky bit, only their owner can replace them. A
+// build uses the link if it is the user's own, and otherwise the path below the cache. It is the
+// same build then, but with different keys.
 //
-// A user with two caches that have one toolkit has one link, which each build turns to the toolkit
-// of its own cache. It may do so while a build of the other cache runs, and compile_commands.json
-// keeps the name for as long as it likes: when the toolkit is removed from one cache, the link goes
-// back to that of the other, without a moment in which it is not there.
+// A user with two caches that contain the same toolkit has one link. Each build sets it to the
+// toolkit of its own cache, perhaps during a build with the other cache. compile_commands.json
+// keeps the name of the link indefinitely. So if the toolkit is removed from one cache, the link is
+// replaced by one to the other cache, and exists at every moment.
 
-// CommonDir is where names of toolkits are that are the same for all.
+// CommonDir is the folder of the links to toolkits.
 const CommonDir = "/var/tmp"
 
-// Use is Root under a name for builds.
+// Use returns the path of Root for builds.
 func (p *Pin) Use() (string, error) {
 	root, err := p.Root()
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *Pin) Use() (string, error) {
 	return filepath.Join(link, filepath.Base(filepath.Dir(root)), filepath.Base(root)), nil
 }
 
-// otherFile says in the folder of a toolkit where the link led before it led there.
+// otherFile is a file in the folder of a toolkit. It holds the previous target of the link.
 const otherFile = "other"
 
 // unlink removes the link to the folder of a toolkit that will be removed.
@@ -55,22 +55,22 @@ func (p *Pin) unlink(dir string) {
 	os.Remove(link)
 }
 
-// sameToolkit reports another folder with the toolkit of dir.
+// sameToolkit reports whether other is another folder with the toolkit of dir.
 func sameToolkit(other, dir string) bool {
 	_, err := rootOf(other)
 	return err == nil && other != dir && filepath.Base(other) == filepath.Base(dir)
 }
 
-// name is the name of the folder of a toolkit that is the same for all.
+// name returns the path of the link to the folder of a toolkit.
 func (p *Pin) name(dir string) string { return filepath.Join(p.Common, "kbuild-"+filepath.Base(dir)) }
 
-// protected reports that nobody but their owner can replace files in a folder.
+// protected reports whether only their owner can replace files in a folder.
 func protected(dir string) bool {
 	info, err := os.Stat(dir)
 	return err == nil && (info.Mode()&os.ModeSticky != 0 || info.Mode().Perm()&0o022 == 0)
 }
 
-// owned reports that a link of this user leads to dir.
+// owned reports whether a link of this user leads to dir.
 func owned(link, dir string) bool {
 	info, err := os.Lstat(link)
 	if err != nil {
@@ -81,11 +81,12 @@ func owned(link, dir string) bool {
 	return ok && int(st.Uid) == os.Geteuid() && err == nil && to == dir
 }
 
-// relink makes a link lead to dir. Where another user has it, the sticky bit forbids that.
+// relink sets a link to dir. The sticky bit prevents that for the link of another user.
 func relink(link, dir string) bool {
 	tmp := fmt.Sprintf("%s.%d", link, os.Getpid())
 	if other, err := os.Readlink(link); err == nil && owned(link, other) && sameToolkit(other, dir) {
-		regular.Replace(filepath.Join(dir, otherFile), []byte(other)) // without it the other build tree plans anew
+		// Without it the other build tree plans again.
+		regular.Replace(filepath.Join(dir, otherFile), []byte(other))
 	}
 	if os.Symlink(dir, tmp) != nil || os.Rename(tmp, link) != nil {
 		os.Remove(tmp)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// BuildGrid starts a server of the Remote Execution API with a cache, which ends with the test, and
-// gives its address.
+// BuildGrid starts a Remote Execution API server with a cache and returns its address. The server
+// stops with the test.
 func BuildGrid(t testing.TB) (address string) {
 	t.Helper()
 	program, env := bgd(t)
@@ -29,11 +29,11 @@ thread-pool-size: 20
 	return "grpc://" + host
 }
 
-// bgd is BuildGrid's program, and the environment that it needs.
+// bgd returns BuildGrid's program, and the environment that it needs.
 func bgd(t testing.TB) (program string, env []string) {
 	t.Helper()
 	Broad(t)
-	dir := os.Getenv("KBUILD_TEST_BUILDGRID") // where pip has put it
+	dir := os.Getenv("KBUILD_TEST_BUILDGRID") // pip installed it there
 	program = filepath.Join(dir, "bin", "bgd")
 	if _, err := os.Stat(program); err != nil || dir == "" {
 		Missing(t, "BuildGrid, whose folder is KBUILD_TEST_BUILDGRID")
@@ -41,14 +41,14 @@ func bgd(t testing.TB) (program string, env []string) {
 	return program, append(os.Environ(), "PYTHONPATH="+dir)
 }
 
-// Nginx starts a web server that keeps what is put into /NAME/ac and /NAME/cas below the folder
-// data, which ends with the test, and gives its address.
+// Nginx starts a web server that stores what is uploaded to /NAME/ac and /NAME/cas below the folder
+// data, and returns its address. The server stops with the test.
 func Nginx(t testing.TB) (address, data string) {
 	t.Helper()
 	Broad(t)
 	program, err := exec.LookPath("nginx")
 	if err != nil {
-		program = "/usr/sbin/nginx" // not in the PATH of everybody
+		program = "/usr/sbin/nginx" // not in every user's PATH
 	}
 	if _, err := os.Stat(program); err != nil {
 		Missing(t, "nginx")
@@ -77,7 +77,7 @@ http { access_log off; client_body_temp_path %[1]s/tmp; fastcgi_temp_path %[1]s/
 	return "http://" + host, data
 }
 
-// serve runs a server until the test ends, and waits until it can be spoken to.
+// serve runs a server until the test ends, and waits until it accepts connections.
 func serve(t testing.TB, cmd *exec.Cmd, host string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -111,12 +111,12 @@ func serve(t testing.TB, cmd *exec.Cmd, host string) {
 			text, _ := os.ReadFile(log.Name())
 			ended <- err
 			t.Fatalf("%s: %v\n%s", cmd, err, text)
-		case <-time.After(20 * time.Millisecond): // not yet
+		case <-time.After(20 * time.Millisecond): // retry
 		}
 	}
 }
 
-// freePort is an address of this machine that nobody listens at.
+// freePort returns an unused local address.
 func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

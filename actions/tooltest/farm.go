@@ -13,24 +13,27 @@ import (
 	"testing"
 )
 
-// Farm is a server of the Remote Execution API that runs commands, as soon as there are workers:
-// BuildGrid, whose queue is in PostgreSQL.
+// Farm is a Remote Execution API server that runs commands, once it has workers: BuildGrid, whose
+// queue is in PostgreSQL.
 type Farm struct {
-	Address  string // of an instance of the server, as kbuild wants it
+	Address  string // of an instance of the server, for kbuild
 	Host     string // HOST:PORT of the server
 	Instance string // its name
-	Cache    string // address of one more instance of the server, which runs nothing and has an action cache of its own
-	Kept     string // folder for what workers of this server have taken from it
-	server   *os.Process
+	// Cache is the address of another instance, which runs no commands and has an action cache of
+	// its own.
+	Cache  string
+	Kept   string // folder for blobs that workers of this server have downloaded
+	server *os.Process
 }
 
-// StartFarm starts one, which ends with the test, with n instances. Each has a queue and workers of
-// its own: a worker that has died is known to its instance for ten minutes, and given commands. All
-// have one cache, in which no result of a command is kept: each runs that is asked for.
+// StartFarm starts a server with n instances. It stops with the test. Each instance has its own
+// queue and workers: a dead worker stays known to its instance for ten minutes, and is still
+// assigned commands. All instances share one cache without action results, so that each command
+// runs.
 func StartFarm(t testing.TB, n int) (instances []*Farm) {
 	t.Helper()
 	Broad(t)
-	Need(t, "strace") // of workers
+	Need(t, "strace") // for the workers
 	program, env := bgd(t)
 	sql := postgres(t)
 	host := freePort(t)
@@ -39,8 +42,8 @@ func StartFarm(t testing.TB, n int) (instances []*Farm) {
 	for i := range n {
 		fmt.Fprintf(&list, "- {name: farm%d, services: [*content, *stream, *results, !execution {scheduler: *queue}]}\n", i)
 	}
-	// Instances share their services: the server takes half a second to read those of one. It looks
-	// for work ten times a second, which takes 3 % of a processor; 50 times take 10 %.
+	// Instances share their services: the server takes half a second to read those of one. It polls
+	// for work ten times a second, which takes 3 % of a processor; 50 times would take 10 %.
 	write(t, config, fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
 connections: [!sql-connection &sql {connection-string: %q, pool-size: 10, max-overflow: 80}]
 storages: [!lru-storage &cas {size: 2GB}]
@@ -71,11 +74,11 @@ instances:
 	return instances
 }
 
-// Kill ends the server at once. Nobody listens at its address from then on.
+// Kill ends the server immediately. Its address then refuses connections.
 func (f *Farm) Kill() { f.server.Kill() }
 
-// Freeze stops the server, which then takes connections and answers nothing, until it thaws or the
-// test ends.
+// Freeze stops the server until it thaws or the test ends. The stopped server accepts connections
+// but answers nothing.
 func (f *Farm) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	if err := f.server.Signal(syscall.SIGSTOP); err != nil {
@@ -86,11 +89,12 @@ func (f *Farm) Freeze(t testing.TB) (thaw func()) {
 	return thaw
 }
 
-// postgres starts a database server with an empty database, which listens at a socket alone and
-// ends with the test, and says how to reach it.
+// postgres starts a database server with an empty database, which listens only on a socket, and
+// returns its address. The server stops with the test.
 func postgres(t testing.TB) (connection string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kbuild-pg") // not t.TempDir: the name of a socket has at most 107 bytes
+	// Not t.TempDir: a socket's name has at most 107 bytes.
+	dir, err := os.MkdirTemp("", "kbuild-pg")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +104,8 @@ func postgres(t testing.TB) (connection string) {
 		t.Helper()
 		cmd := exec.Command(postgresProgram(t, program), args...)
 		cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, append(os.Environ(), "LC_ALL=C"), who
-		out, err := os.CreateTemp(t.TempDir(), program) // not a pipe, which the server would keep open
+		// Not a pipe, which the server would keep open.
+		out, err := os.CreateTemp(t.TempDir(), program)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,16 +119,16 @@ func postgres(t testing.TB) (connection string) {
 	}
 	data := filepath.Join(dir, "data")
 	run("initdb", "--pgdata", data, "--username", "bgd", "--auth", "trust", "--no-sync", "--no-locale", "--encoding", "UTF8")
-	// Nothing of it outlives the test: it need not wait for the disk.
+	// The data does not outlive the test: no write needs to reach the disk.
 	options := "-c listen_addresses= -c max_connections=150 -c fsync=off -c synchronous_commit=off -c full_page_writes=off -k '" + dir + "'"
 	t.Cleanup(func() { run("pg_ctl", "--pgdata", data, "--mode", "immediate", "--wait", "stop") })
 	run("pg_ctl", "--pgdata", data, "--log", filepath.Join(dir, "log"), "--options", options, "--wait", "start")
 	return "postgresql+psycopg2://bgd@/postgres?host=" + dir
 }
 
-// serverUser is who runs a database server in dir, if it is not who tests: PostgreSQL refuses root.
-// Nobody else can run anything where the root of the file system is closed to others, as it is for
-// who has changed root to a folder of mktemp's: there is no such test there.
+// serverUser returns the user that runs a database server in dir, if not the test's user:
+// PostgreSQL refuses root. Other users cannot start programs if the root of the file system is
+// closed to them, as in a chroot to a folder of mktemp. The test is then skipped.
 func serverUser(t testing.TB, dir string) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -149,7 +154,7 @@ func serverUser(t testing.TB, dir string) *syscall.SysProcAttr {
 	return try.SysProcAttr
 }
 
-// postgresProgram finds a program of PostgreSQL. Debian has those of the server in no folder of
+// postgresProgram finds a program of PostgreSQL. Debian installs the server's programs outside of
 // PATH.
 func postgresProgram(t testing.TB, name string) string {
 	t.Helper()

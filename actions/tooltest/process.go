@@ -11,18 +11,19 @@ import (
 	"testing"
 )
 
-// Normalize makes the test process, and what it starts, independent of what its caller left to it.
-// A TestMain calls it.
+// Normalize makes the test process and its children independent of the state inherited from its
+// caller. A TestMain calls it.
 //
-//   - nohup and a shell's background jobs ignore SIGHUP and SIGINT, which children inherit. A signal
-//     that the process itself catches has its default effect in the children.
+//   - nohup and a shell's background jobs ignore SIGHUP and SIGINT, which children inherit. A
+//     signal that the process itself catches has its default effect in the children.
 //   - With umask 000 other users may write manifests, which kbuild refuses.
-//   - Open descriptors, such as a jobserver's, reach no child. MAKEFLAGS would name them.
-//   - Compilers translate messages, and dates, for the locale.
+//   - Open descriptors, such as a jobserver's, are closed in children. MAKEFLAGS would name them.
+//   - Compilers translate messages and dates for the locale.
 func Normalize() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // nobody receives: still without effect here
+			// No receiver: the signal still has no effect here.
+			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
 	syscall.Umask(0o022)
@@ -37,7 +38,7 @@ func Normalize() {
 	}
 }
 
-// Process is a command that was started, and is waited for from the beginning.
+// Process is a started command whose end is awaited in the background.
 type Process struct {
 	*exec.Cmd
 	ended context.Context
@@ -84,7 +85,8 @@ func OpenFIFO(ctx context.Context, name string, flag int) (*os.File, error) {
 	opened := make(chan struct{})
 	defer close(opened)
 	stop := context.AfterFunc(ctx, func() {
-		if both, err := os.OpenFile(name, os.O_RDWR, 0); err == nil { // which never waits, on Linux
+		// On Linux this open never blocks.
+		if both, err := os.OpenFile(name, os.O_RDWR, 0); err == nil {
 			<-opened
 			both.Close()
 		}

@@ -11,11 +11,12 @@ import (
 // Toolkit is an installed CUDA toolkit.
 type Toolkit struct {
 	Release string // "13.5"
-	Root    string // the folder with bin/nvcc; "" if it is the one in PATH
+	Root    string // the folder with bin/nvcc; "" for the one in PATH
 }
 
-// Toolkits are the one in PATH and those in KBUILD_TEST_CUDA, folders with colons between them, the
-// newest last. Where all must be there, it has at least one, and for make test-all two.
+// Toolkits returns the toolkit in PATH and those of KBUILD_TEST_CUDA, folders separated by colons,
+// the newest last. If all tools are required, KBUILD_TEST_CUDA must name at least one, and for make
+// test-all two.
 func Toolkits(t testing.TB) (list []Toolkit) {
 	t.Helper()
 	Need(t, "nvcc")
@@ -42,7 +43,7 @@ func Toolkits(t testing.TB) (list []Toolkit) {
 	return list
 }
 
-// More is an architecture that the toolkit knows besides sm_80 and sm_90.
+// More returns an architecture that the toolkit supports besides sm_80 and sm_90.
 func (k Toolkit) More() string {
 	if k.Release < "13" {
 		return "sm_86"

@@ -1,6 +1,6 @@
-// Package tooltest finds the real compilers that tests run, by whatever version they are installed:
-// Debian 12 has nvcc 11.8 with g++-11 and clang 15, Debian 13 nvcc 12.4 with g++-13 and clang 17.
-// It knows nothing of kbuild.
+// Package tooltest finds the real compilers that tests run, in any installed version: Debian 12 has
+// nvcc 11.8 with g++-11 and clang 15, Debian 13 nvcc 12.4 with g++-13 and clang 17. It knows
+// nothing of kbuild.
 package tooltest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// Need skips a short run, and a test of which a program is missing. Where all must be there, as in
-// `make test`, that fails.
+// Need skips a test in a short run, or if a program is missing. If all tools are required, as in
+// `make test`, a missing program fails the test.
 func Need(t testing.TB, names ...string) {
 	t.Helper()
 	if testing.Short() {
@@ -31,7 +31,7 @@ func Need(t testing.TB, names ...string) {
 	}
 }
 
-// Broad skips a test that adds breadth to others and takes long: make test-all runs it.
+// Broad skips a slow test that only adds breadth: make test-all runs it.
 func Broad(t testing.TB) {
 	t.Helper()
 	if !All() {
@@ -39,7 +39,7 @@ func Broad(t testing.TB) {
 	}
 }
 
-// Sample returns the sorted names of a table's rows: those of the sample, or in make test-all all.
+// Sample returns the sorted names of a table's rows: those of sample, or all in make test-all.
 func Sample[V any](table map[string]V, sample ...string) []string {
 	if !All() {
 		return slices.Sorted(slices.Values(sample))
@@ -47,10 +47,10 @@ func Sample[V any](table map[string]V, sample ...string) []string {
 	return slices.Sorted(maps.Keys(table))
 }
 
-// All reports that the tests that add breadth run too: make test-all.
+// All reports whether the tests that add breadth run too: make test-all.
 func All() bool { return os.Getenv("KBUILD_TEST_ALL") != "" }
 
-// Missing skips a test that lacks something, or fails it where all must be there.
+// Missing skips a test that lacks a tool, or fails it if all tools are required.
 func Missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {
@@ -59,7 +59,7 @@ func Missing(t testing.TB, what string) {
 	t.Skipf("needs %s, which is not in PATH", what)
 }
 
-// CUDA is the release of the nvcc in PATH, as 11.8.
+// CUDA returns the release of the nvcc in PATH, as 11.8.
 func CUDA(t testing.TB) float64 {
 	t.Helper()
 	Need(t, "nvcc")
@@ -72,8 +72,8 @@ func CUDA(t testing.TB) float64 {
 	return release
 }
 
-// HostGCC is the name of a g++ that the nvcc in PATH takes for host code, which asks host_config.h:
-// "g++-11". The name holds for gcc too, with "gcc" in place of "g++".
+// HostGCC returns the name of a g++ that the nvcc in PATH accepts for host code, according to
+// host_config.h: "g++-11". The gcc has the same name, with "gcc" instead of "g++".
 func HostGCC(t testing.TB) string {
 	t.Helper()
 	Need(t, "nvcc")
@@ -93,9 +93,9 @@ var hostGCC = sync.OnceValue(func() string {
 	return ""
 })
 
-// LLVM is what the names of an installed clang++ and of the programs that belong to it end with:
-// "-15" of clang++-15, ld.lld-15, llvm-ar-15 and clang-offload-bundler-15, "" of those without a
-// version. Where there is a hipcc it is the clang of that.
+// LLVM returns the suffix of an installed clang++ and of the programs that belong to it: "-15" for
+// clang++-15, ld.lld-15, llvm-ar-15 and clang-offload-bundler-15, "" for names without a version.
+// With a hipcc it prefers the version of that.
 func LLVM(t testing.TB) string {
 	t.Helper()
 	Need(t)
@@ -112,7 +112,7 @@ var llvm = sync.OnceValues(func() (string, bool) {
 		suffixes = append(suffixes, fmt.Sprint("-", n))
 	}
 	hipcc := exec.Command("hipcc", "--version")
-	hipcc.Env = append(os.Environ(), "HIP_PLATFORM=amd") // beside an nvcc it would ask that
+	hipcc.Env = append(os.Environ(), "HIP_PLATFORM=amd") // beside an nvcc it would query that
 	if out, err := hipcc.Output(); err == nil {
 		if m := regexp.MustCompile(`clang version (\d+)\.`).FindSubmatch(out); m != nil {
 			suffixes = append([]string{"-" + string(m[1])}, suffixes...)
@@ -126,7 +126,7 @@ var llvm = sync.OnceValues(func() (string, bool) {
 	return "", false
 })
 
-// Clangd is the name of an installed clangd of any version.
+// Clangd returns the name of an installed clangd of any version.
 func Clangd(t testing.TB) string {
 	t.Helper()
 	Need(t)
@@ -143,7 +143,7 @@ func Clangd(t testing.TB) string {
 	return ""
 }
 
-// together says whether all of these programs are there and are installed in one folder.
+// together reports whether all of these programs are installed in one folder.
 func together(names ...string) bool {
 	dirs := map[string]bool{}
 	for _, name := range names {
@@ -159,17 +159,16 @@ func together(names ...string) bool {
 	return len(dirs) == 1
 }
 
-// ClangCUDA is the name of the clang++ that LLVM found, and of a test that is skipped where this
-// clang compiles no CUDA, not even an empty source: clang 17 of Debian 13 does not understand the
-// __float128 of its C library, 2.41. The clang 15 of Debian 12 does.
+// ClangCUDA returns the name of the clang++ of LLVM. It skips a test if this clang compiles no
+// CUDA, not even an empty source. clang 17 of Debian 13 fails on the __float128 of its C library,
+// 2.41. The clang 15 of Debian 12 works.
 func ClangCUDA(t testing.TB) string {
 	t.Helper()
 	return clangThat(t, clangCUDA)
 }
 
-// ClangLinksCUDA is the name of the newest clang++ in PATH whose relocatable CUDA kbuild links, 19
-// or newer. A test is skipped where there is none that compiles an empty source with the toolkit of
-// nvcc.
+// ClangLinksCUDA returns the newest clang++ in PATH whose relocatable CUDA kbuild links, 19 or
+// newer. It skips a test if none compiles an empty source with the toolkit of nvcc.
 func ClangLinksCUDA(t testing.TB) string {
 	t.Helper()
 	Need(t, "nvcc", "ptxas", "nvlink")
@@ -188,9 +187,9 @@ func ClangLinksCUDA(t testing.TB) string {
 	return ""
 }
 
-// ClangHost is the name of the clang++ that LLVM found, for one that compiles the host code of
-// nvcc. The headers of CUDA 12.4 and of glibc
-// 2.41 declare cospi in two ways, which gcc lets pass.
+// ClangHost returns the name of the clang++ of LLVM. It skips a test if that clang cannot compile
+// the host code of nvcc. The headers of CUDA 12.4 and of glibc 2.41 declare cospi in two ways,
+// which only gcc accepts.
 func ClangHost(t testing.TB) string {
 	t.Helper()
 	return clangThat(t, clangHost)
@@ -209,13 +208,13 @@ func clangThat(t testing.TB, fault func() string) string {
 	return name
 }
 
-// clangCUDA is the first error that clang has for an empty CUDA source.
+// clangCUDA returns the first error of the clang of LLVM for an empty CUDA source.
 var clangCUDA = sync.OnceValue(func() string {
 	suffix, _ := llvm()
 	return clangFault(suffix)
 })
 
-// clangFault is the same of the clang++ with an ending.
+// clangFault returns the same for the clang++ with a suffix.
 func clangFault(suffix string) string {
 	path := cmp.Or(os.Getenv("CUDA_HOME"), "/usr/lib/cuda")
 	if _, err := os.Stat(path); err != nil {
@@ -224,7 +223,7 @@ func clangFault(suffix string) string {
 	return faultOf("compiles no CUDA", "clang++"+suffix, "--cuda-path="+path, "-Wno-unknown-cuda-version", "--offload-arch=sm_80", "-fsyntax-only", "-x", "cuda", os.DevNull)
 }
 
-// clangHost is the first error that clang has for the host code of an empty CUDA source.
+// clangHost returns the first error of clang for the host code of an empty CUDA source.
 var clangHost = sync.OnceValue(func() string {
 	suffix, _ := llvm()
 	dir, err := os.MkdirTemp("", "kbuild-test")
@@ -235,7 +234,7 @@ var clangHost = sync.OnceValue(func() string {
 	return faultOf("is no host compiler for nvcc", "nvcc", "-ccbin", "clang++"+suffix, "-allow-unsupported-compiler", "-c", "-x", "cu", os.DevNull, "-o", filepath.Join(dir, "a.o"))
 })
 
-// faultOf is what a command says first of an error, "" if it ends well.
+// faultOf returns the first error that a command prints, or "" if it succeeds.
 func faultOf(what string, argv ...string) string {
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 	if err == nil {
@@ -248,7 +247,7 @@ func faultOf(what string, argv ...string) string {
 	return fmt.Sprintf("clang++%s %s: %s", suffix, what, out)
 }
 
-// ClangMajor is the major version of the clang that LLVM found.
+// ClangMajor returns the major version of the clang of LLVM.
 func ClangMajor(t testing.TB) int {
 	t.Helper()
 	out, err := exec.Command("clang++"+LLVM(t), "-dumpversion").Output()

@@ -17,13 +17,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// store is the server's content, of which a worker keeps what it had as files. It is written
-// without kbuild's own client, whose faults it would have.
+// store accesses the server's content, and keeps downloaded blobs as files. It does not use
+// kbuild's own client, whose faults it would share.
 type store struct {
 	conn     *grpc.ClientConn
 	instance string // of the server
 	dir      string
-	mu       sync.Mutex // two that want one file wait for each other
+	mu       sync.Mutex // serializes downloads of the same file
 }
 
 // read writes a blob to w.
@@ -46,7 +46,7 @@ func (s *store) read(ctx context.Context, d *re.Digest, w io.Writer) error {
 	}
 }
 
-// message reads a blob that is a message.
+// message reads and decodes a blob that is a message.
 func (s *store) message(ctx context.Context, d *re.Digest, m proto.Message) error {
 	var b bytes.Buffer
 	if err := s.read(ctx, d, &b); err != nil {
@@ -55,7 +55,7 @@ func (s *store) message(ctx context.Context, d *re.Digest, m proto.Message) erro
 	return proto.Unmarshal(b.Bytes(), m)
 }
 
-// file is a file with the content of a blob. It must not be written.
+// file returns a read-only file with the content of a blob.
 func (s *store) file(ctx context.Context, d *re.Digest, exec bool) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *store) file(ctx context.Context, d *re.Digest, exec bool) (string, erro
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
 	}
-	f, err := os.CreateTemp(s.dir, "part") // others may keep theirs here too
+	f, err := os.CreateTemp(s.dir, "part") // other stores may use the folder too
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func (s *store) file(ctx context.Context, d *re.Digest, exec bool) (string, erro
 	return name, os.Rename(f.Name(), name)
 }
 
-// tree makes a folder as a Directory says, of links to files that are kept.
+// tree creates the content of a Directory message, as links to kept files.
 func (s *store) tree(ctx context.Context, d *re.Digest, dir string) error {
 	var m re.Directory
 	if err := s.message(ctx, d, &m); err != nil {
@@ -103,7 +103,7 @@ func (s *store) tree(ctx context.Context, d *re.Digest, dir string) error {
 	return nil
 }
 
-// put stores content.
+// put uploads content.
 func (s *store) put(ctx context.Context, content []byte) (*re.Digest, error) {
 	d := &re.Digest{Hash: fmt.Sprintf("%x", sha256.Sum256(content)), SizeBytes: int64(len(content))}
 	stream, err := bytestream.NewByteStreamClient(s.conn).Write(ctx)
@@ -117,7 +117,7 @@ func (s *store) put(ctx context.Context, content []byte) (*re.Digest, error) {
 		req.Data = content[req.WriteOffset:][:n]
 		req.FinishWrite = int(req.WriteOffset)+n == len(content)
 		if err := stream.Send(req); err == io.EOF {
-			break // the server has it, or CloseAndRecv says what is wrong
+			break // the server has it, or CloseAndRecv returns the error
 		} else if err != nil {
 			return nil, err
 		}

@@ -11,19 +11,19 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Workers speak with their server by the Remote Workers API, google.devtools.remoteworkers.v1test2:
-// a bot opens a session and sends it again and again. It is answered as soon as there is a lease
-// for it, which is a command to run, and sends that back in its session when it has ended. No Go
-// module has the messages of that API any more, and of those only a few fields are needed: they are
-// written and read here.
+// Workers use the Remote Workers API, google.devtools.remoteworkers.v1test2. A bot opens a session
+// and sends it repeatedly. The server answers as soon as it has a lease for the bot, which is a
+// command to run. The bot returns the lease in its session when the command has ended. No Go module
+// still has the messages of that API, and only a few of their fields are needed, so they are
+// encoded here.
 
-// session is a BotSession.
+// session is a BotSession message.
 type session struct {
 	instance, name, bot, version string
 	leases                       []lease
 }
 
-// lease is a Lease.
+// lease is a Lease message.
 type lease struct {
 	id     string
 	state  uint64
@@ -138,7 +138,7 @@ func decodeLease(b []byte) (l lease, err error) {
 	return l, err
 }
 
-// verbatim is a codec of messages that are bytes already.
+// verbatim is a codec for messages that are already bytes.
 type verbatim struct{}
 
 func (verbatim) Marshal(m any) ([]byte, error) { return *m.(*[]byte), nil }
@@ -150,8 +150,8 @@ func (verbatim) Unmarshal(b []byte, m any) error {
 
 func (verbatim) Name() string { return "proto" }
 
-// exchange sends the session, and takes what the server makes of it. It opens one that has no name
-// yet.
+// exchange sends the session and replaces it by the server's answer. It creates a session that has
+// no name yet.
 func (s *session) exchange(ctx context.Context, conn *grpc.ClientConn) error {
 	text, err := s.encode()
 	if err != nil {

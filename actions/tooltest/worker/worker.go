@@ -1,9 +1,9 @@
-// Package worker is a double of the machines that run commands for a server of the Remote Execution
-// API: no package registry has a real one. The server is real, and so are the commands. It does to
-// the letter what the API says of workers, so that what works here works elsewhere: a command runs
-// in a folder whose name nobody knows before, in which is its input tree and nothing else, with the
-// environment that it names and no other. It runs under strace, if that is wanted, and the test
-// fails if it takes a file that is not among its inputs.
+// Package worker is a test double of the machines that run commands for a Remote Execution API
+// server: no package registry has a real one. The server and the commands are real. The double
+// follows the API to the letter, so that commands that work here also work remotely. A command runs
+// in a folder with an unpredictable name that contains only its input tree, with only the
+// environment that it names. It can run under strace; the test then fails if it reads a file that
+// is not among its inputs.
 package worker
 
 import (
@@ -36,34 +36,34 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// ErrDead is what a worker's do gives that has died: the server is told nothing of the command, nor
-// anything else ever again.
+// ErrDead is the error of a worker's do that simulates its death: the worker never contacts the
+// server again, not even about this command.
 var ErrDead = errors.New("the worker has died")
 
 // Workers run commands until the test ends.
 type Workers struct {
 	t      testing.TB
 	do     func(*Job) (*re.ActionResult, error)
-	tracer string // strace, or "" where nobody looks at what commands read
-	dir    string // of all their files
+	tracer string // strace, or "" if reads are not checked
+	dir    string // folder of all their files
 	files  *store
 	ran    atomic.Int64
 }
 
-// Ran is how many commands ended of which the server was told.
+// Ran returns how many commands ended and were reported to the server.
 func (w *Workers) Ran() int { return int(w.ran.Load()) }
 
-// Job is a command that a worker was given.
+// Job is a command that was assigned to a worker.
 type Job struct {
 	Command *re.Command
-	// Run runs it, as it should be. It may be called once.
+	// Run runs the command as the API requires. It may be called once.
 	Run func() (*re.ActionResult, error)
 	// Put stores content.
 	Put func(content []byte) (*re.Digest, error)
 }
 
-// Start has n workers run the commands of an instance of a server. do does with them something else
-// than to run them, unless it is nil.
+// Start starts n workers for the commands of an instance of a server. If do is not nil, it replaces
+// the execution of a command.
 func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
 	t.Helper()
 	tracer, err := exec.LookPath("strace")
@@ -73,8 +73,7 @@ func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionRe
 	return start(t, farm, n, do, tracer)
 }
 
-// StartUntraced is Start where what commands read is not looked at, which takes as long as the
-// commands.
+// StartUntraced is Start without strace, which takes as long as the commands.
 func StartUntraced(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
 	t.Helper()
 	return start(t, farm, n, do, "")
@@ -114,7 +113,7 @@ func start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionRe
 	return all
 }
 
-// serve is one worker. It ends with the context, with the server, and when it dies.
+// serve runs one worker. It ends with the context, with the server, and when the worker dies.
 func (w *Workers) serve(ctx context.Context, conn *grpc.ClientConn) {
 	s := session{instance: w.files.instance, bot: rand.Text()}
 	for {
@@ -142,8 +141,8 @@ func (w *Workers) serve(ctx context.Context, conn *grpc.ClientConn) {
 	}
 }
 
-// statusOf is what the API wants to be said of an error: what is not in the server's store any more
-// may be sent again.
+// statusOf returns the status that the API requires for an error: the client may upload missing
+// content again.
 func statusOf(err error) *spb.Status {
 	s := status.New(codes.FailedPrecondition, err.Error())
 	if status.Code(err) == codes.NotFound {
@@ -155,7 +154,6 @@ func statusOf(err error) *spb.Status {
 	return s.Proto()
 }
 
-// lease runs the command of a lease.
 func (w *Workers) lease(ctx context.Context, l *lease) (*re.ActionResult, error) {
 	var packed anypb.Any
 	var action re.Action
@@ -176,7 +174,7 @@ func (w *Workers) lease(ctx context.Context, l *lease) (*re.ActionResult, error)
 	})
 }
 
-// run runs a command as the API says.
+// run runs a command as the API requires.
 func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re.ActionResult, error) {
 	base, err := os.MkdirTemp(w.dir, "")
 	if err != nil {
@@ -211,20 +209,21 @@ func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re
 	return r, w.collect(ctx, c, root, r)
 }
 
-// start runs the program of a command, and gives what it says at both its outputs.
+// start runs the program of a command, and returns its standard output and error.
 func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) (said [2][]byte, exitCode int, err error) {
 	argv := c.GetArguments()
 	if w.tracer != "" {
 		argv = append([]string{w.tracer}, strace.Args(trace, argv)[1:]...)
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = root, []string{} // nil would be that of the test
+	cmd.Dir, cmd.Env = root, []string{} // nil would inherit the test's
 	for _, e := range c.GetEnvironmentVariables() {
 		cmd.Env = append(cmd.Env, e.GetName()+"="+e.GetValue())
 	}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // strace leaves its children alone when it is killed
+	// Strace does not kill its children when it is killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = cmd.Run()
 	var exit *exec.ExitError
@@ -234,13 +233,12 @@ func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) 
 	return [2][]byte{out.Bytes(), errs.Bytes()}, cmd.ProcessState.ExitCode(), err
 }
 
-// machine is what every program may look at on every machine: what the kernel makes up, what is
-// loaded into all programs, how memory is to be had (the jemalloc in cicc 13.5), and the time.
-// Where TZ is UTC it is the same with no file at all.
+// machine lists what every program may read on every machine: the kernel's file systems, libraries
+// that are loaded into all programs, and the time zone. /etc/malloc.conf configures the jemalloc in
+// cicc 13.5. With TZ=UTC the time zone needs no file.
 var machine = []string{"/proc/", "/sys/", "/dev/", "/etc/ld.so.preload", "/etc/malloc.conf", "/etc/localtime", "/usr/share/zoneinfo/"}
 
-// examine has the test fail for each file outside of root that a command took content from, or
-// would have, had it been there.
+// examine fails the test for each file outside of root that a command read, or probed.
 func (w *Workers) examine(trace, root string, c *re.Command) {
 	f, err := os.Open(trace)
 	if err != nil {
@@ -264,17 +262,17 @@ func (w *Workers) examine(trace, root string, c *re.Command) {
 	}
 }
 
-// verbs say what a command did, and would not have done anywhere else.
+// verbs describe what a command did.
 var verbs = map[strace.Use]string{strace.Read: "it read", strace.Ran: "it ran", strace.Listed: "it listed", strace.Link: "it followed",
 	strace.Looked: "it looked for", strace.Wrote: "it wrote"}
 
-// collect stores the outputs that a command has made.
+// collect uploads the outputs of a command.
 func (w *Workers) collect(ctx context.Context, c *re.Command, root string, r *re.ActionResult) error {
 	for _, o := range c.GetOutputPaths() {
 		name := filepath.Join(root, o)
 		info, err := os.Stat(name)
 		if err != nil {
-			continue // what is not there is no output
+			continue // a missing file is not an output
 		}
 		content, err := os.ReadFile(name)
 		if err != nil {
