@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// ParseAddress reads the address of a cache on another machine, and asks nobody:
+// ParseAddress parses the address of a remote cache. It does not connect:
 //
 //	grpc://HOST:PORT/INSTANCE     the Remote Execution API without TLS
 //	grpcs://HOST:PORT/INSTANCE    with TLS
 //	http://HOST:PORT/PATH, https://HOST/PATH
 //
-// The port, the name of the instance and the path may be left out.
+// The port, the instance name and the path are optional.
 func ParseAddress(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -43,8 +43,8 @@ func ParseAddress(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// ServerOf is HOST:PORT of an address, in lower case, with the port that its scheme stands for
-// where it names none.
+// ServerOf returns HOST:PORT of an address in lower case. Without a port it uses the default port
+// of the scheme.
 func ServerOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

@@ -1,11 +1,11 @@
-// Package cache defines what the action cache stores and how its keys are made. It knows nothing of
-// compilers or graphs; cache/disk keeps the entries.
+// Package cache defines what the action cache stores and how its keys are computed. It knows
+// nothing of compilers or graphs; cache/disk stores the entries.
 //
-// Lookup has two levels, as ccache's direct mode. The command key covers everything known before a
-// command runs: tools by content, argv, environment, declared inputs by content. Under one command
-// key there are any number of Records, one for each set of discovered inputs (headers) seen so far.
-// A record holds if every file it discovered still has the same content and every path it found
-// absent is still absent. So a hit starts no process.
+// Lookup has two levels, like ccache's direct mode. The command key covers everything known before
+// a command runs: tools by content, argv, environment, declared inputs by content. Under one
+// command key there are any number of Records, one for each set of discovered inputs (headers). A
+// record is valid if every file that it discovered still has the same content and every path that
+// it found absent is still absent. So a hit starts no process.
 package cache
 
 import (
@@ -28,16 +28,16 @@ const KeyVersion = "kbuild-6"
 // Digest is a SHA-256.
 type Digest [sha256.Size]byte
 
-// String gives 64 hex digits.
+// String returns 64 hex digits.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
 // IsZero reports whether the digest was never set.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
-// MarshalText writes hex.
+// MarshalText returns the digest in hex.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads 64 hex digits.
+// UnmarshalText parses 64 hex digits.
 func (d *Digest) UnmarshalText(b []byte) error {
 	if len(b) != 2*len(d) {
 		return fmt.Errorf("digest of %d characters, want %d", len(b), 2*len(d))
@@ -46,11 +46,11 @@ func (d *Digest) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Key names an action: a digest over its fields.
+// Key is the fingerprint of an action: a digest over its fields.
 type Key = Digest
 
-// KeyWriter receives the fields of a key in a fixed order. There are two: one hashes, one keeps the
-// text for `kbuild why`, and both are fed by the same traversal, so an explanation cannot lie.
+// KeyWriter receives the fields of a key in a fixed order. Hasher hashes them, Text keeps them for
+// `kbuild why`. One traversal feeds both, so an explanation always matches the key.
 type KeyWriter interface {
 	// Field adds one named value. A name may repeat; order matters.
 	Field(name, value string)
@@ -62,10 +62,10 @@ type Field struct {
 	Value string `json:"v"`
 }
 
-// Hasher is the KeyWriter that hashes.
+// Hasher is the KeyWriter that computes the key.
 type Hasher struct{ h hash.Hash }
 
-// NewHasher starts a key salted with KeyVersion.
+// NewHasher returns a Hasher salted with KeyVersion.
 func NewHasher() *Hasher {
 	w := &Hasher{h: sha256.New()}
 	w.Field("version", KeyVersion)
@@ -79,10 +79,10 @@ func (w *Hasher) Field(name, value string) {
 	io.WriteString(w.h, value)
 }
 
-// Sum is the key of the fields so far.
+// Sum returns the key of the fields so far.
 func (w *Hasher) Sum() Key { return Key(w.h.Sum(nil)) }
 
-// KeyOf is the key over these fields.
+// KeyOf returns the key over these fields.
 func KeyOf(fields []Field) Key {
 	w := NewHasher()
 	for _, f := range fields {
@@ -94,59 +94,72 @@ func KeyOf(fields []Field) Key {
 // Text is the KeyWriter that keeps the fields.
 type Text struct{ Fields []Field }
 
-// Field appends.
 func (w *Text) Field(name, value string) { w.Fields = append(w.Fields, Field{name, value}) }
 
-// FileDigest is a file with its content, or a macro of the command line with its value.
+// FileDigest is a file and its content, or a macro of the command line and its value.
 type FileDigest struct {
-	Path   string `json:"p"` // as the action names it: relative to the project root, or absolute; -DNAME for a macro
+	// As the action names it: relative to the project root, or absolute; -DNAME for a macro.
+	Path   string `json:"p"`
 	Digest Digest `json:"d"`
 }
 
-// Output is a file an action wrote. Its content is a blob of the store.
+// Output is a file that an action wrote. Its content is a blob of the store.
 type Output struct {
 	Path   string `json:"p"`
 	Digest Digest `json:"d"`
 	Size   int64  `json:"s"`
 	Exec   bool   `json:"x,omitempty"` // the executable bit
-	Unkept bool   `json:"u,omitempty"` // the store that has the record may lack the content; who needs it runs the action again
+	// The store of the record may lack the content; a dependent action then reruns this one.
+	Unkept bool `json:"u,omitempty"`
 }
 
 // Record is one successful run of an action.
 type Record struct {
-	Command    Key           `json:"command"`
-	Fields     []Field       `json:"fields"`               // what Command was made of
-	Discovered []FileDigest  `json:"discovered,omitempty"` // read besides the declared inputs, sorted by path
-	Absent     []string      `json:"absent,omitempty"`     // paths that would be read, or change where is searched, if they existed; DIR/ is a folder that may not become a file
-	Search     []string      `json:"search,omitempty"`     // lists of the folders that the compiler searched, in order, joined by newlines: see discover.shadowCandidates
-	Passed     []string      `json:"passed,omitempty"`     // files in these folders, before one that was discovered, that were not read
-	Outputs    []Output      `json:"outputs"`
-	Text       string        `json:"text,omitempty"` // what the command said, replayed on a hit
-	Functions  []Function    `json:"functions,omitempty"`
-	Elapsed    time.Duration `json:"elapsed"`
-	CPU        time.Duration `json:"cpu"`
-	MaxRSS     int64         `json:"max_rss"` // bytes, of the largest process; 0 is unknown
-	Made       time.Time     `json:"made"`
-	Forms      []FileDigest  `json:"-"`                // normal forms of headers among Discovered; a build tree has them, a cache does not: see discover
-	Origin     string        `json:"origin,omitempty"` // address of the remote cache that it came from, as this machine knows; "" for all that leaves it
+	Command Key `json:"command"`
+	// The fields that Command is the digest of.
+	Fields []Field `json:"fields"`
+	// Read besides the declared inputs, sorted by path.
+	Discovered []FileDigest `json:"discovered,omitempty"`
+	// Paths whose existence would change what the compiler reads or searches; DIR/ must not become
+	// a file.
+	Absent []string `json:"absent,omitempty"`
+	// Lists of the folders that the compiler searched, in order, joined by newlines: see
+	// discover.shadowCandidates.
+	Search []string `json:"search,omitempty"`
+	// Files that the compiler did not read, in folders that it searched before one that it read
+	// from.
+	Passed    []string      `json:"passed,omitempty"`
+	Outputs   []Output      `json:"outputs"`
+	Text      string        `json:"text,omitempty"` // output of the command, replayed on a hit
+	Functions []Function    `json:"functions,omitempty"`
+	Elapsed   time.Duration `json:"elapsed"`
+	CPU       time.Duration `json:"cpu"`
+	MaxRSS    int64         `json:"max_rss"` // bytes, of the largest process; 0 is unknown
+	Made      time.Time     `json:"made"`
+	// Normal forms of headers among Discovered; only a build tree has them: see discover.
+	Forms []FileDigest `json:"-"`
+	// Address of the remote cache that it came from; known to this machine only, "" in all that is
+	// sent.
+	Origin string `json:"origin,omitempty"`
 }
 
-// Function is what ptxas says of a function in device code. Sizes are in bytes, for each thread but
-// for Shared, which is for each block.
+// Function is what ptxas reports about a function in device code. Sizes are bytes per thread,
+// except Shared, which is bytes per block.
 type Function struct {
-	Name        string `json:"name"`            // mangled
-	Arch        string `json:"arch,omitempty"`  // "sm_80"
-	Entry       bool   `json:"entry,omitempty"` // a kernel; a function that it calls has no figures but of its stack
-	Registers   int    `json:"registers,omitempty"`
-	Barriers    int    `json:"barriers,omitempty"`
-	Shared      int    `json:"shared,omitempty"`   // statically declared
-	Constant    int    `json:"constant,omitempty"` // all banks
-	Stack       int    `json:"stack,omitempty"`
-	SpillStores int    `json:"spill_stores,omitempty"`
-	SpillLoads  int    `json:"spill_loads,omitempty"`
+	Name string `json:"name"`           // mangled
+	Arch string `json:"arch,omitempty"` // "sm_80"
+	// A kernel; for other functions ptxas reports only the stack.
+	Entry       bool `json:"entry,omitempty"`
+	Registers   int  `json:"registers,omitempty"`
+	Barriers    int  `json:"barriers,omitempty"`
+	Shared      int  `json:"shared,omitempty"`   // statically declared
+	Constant    int  `json:"constant,omitempty"` // all banks
+	Stack       int  `json:"stack,omitempty"`
+	SpillStores int  `json:"spill_stores,omitempty"`
+	SpillLoads  int  `json:"spill_loads,omitempty"`
 }
 
-// ID names the record under its command key: a digest over what it discovered.
+// ID identifies the record under its command key: a digest over what it discovered.
 func (r *Record) ID() Key {
 	w := NewHasher()
 	for _, f := range r.Discovered {
@@ -164,9 +177,9 @@ func (r *Record) ID() Key {
 	return w.Sum()
 }
 
-// Suspect reports a record from elsewhere that is not to be believed: its key is not that of its
-// fields, or it names files that the kernel makes up. Looking at some of those blocks for ever, and
-// no compile reads them.
+// Suspect reports whether a record from another machine must be rejected. Either its key is not the
+// digest of its fields, or it names files that the kernel synthesizes. No compile reads such files,
+// and reading some of them blocks forever.
 func (r *Record) Suspect() bool {
 	ofKernel := func(f FileDigest) bool {
 		name := path.Clean(f.Path)
@@ -175,46 +188,47 @@ func (r *Record) Suspect() bool {
 	return KeyOf(r.Fields) != r.Command || slices.ContainsFunc(r.Discovered, ofKernel)
 }
 
-// ErrCorrupt wraps what is wrong with an entry. A corrupt entry is a miss and is removed.
+// ErrCorrupt wraps every error about a damaged entry. A corrupt entry is a miss and is removed.
 var ErrCorrupt = errors.New("corrupt cache entry")
 
-// Store keeps records and blobs. Any number of processes may use one store at once. All methods may
-// be called concurrently.
+// Store keeps records and blobs. Any number of processes may use one store concurrently. All
+// methods may be called concurrently.
 type Store interface {
-	// Records gives the records under a command key, last used first. No entry is no error. A
-	// corrupt record is left out and removed.
+	// Records returns the records under a command key, most recently used first. A key without
+	// records is not an error. Corrupt records are omitted and removed.
 	Records(ctx context.Context, command Key) ([]*Record, error)
 
-	// Put stores the outputs of r, read from the paths that open maps an Output to, then r itself,
-	// so that a record never appears before its blobs. It returns an error if a file does not have
-	// the digest that r names for it.
+	// Put stores the outputs of r, then r itself, so that a record never appears before its blobs.
+	// file returns the path that an output is read from. Put returns an error if a file does not
+	// have the digest that r names for it.
 	Put(ctx context.Context, r *Record, file func(Output) string) error
 
-	// Restore writes the content of out to the file name (which must not exist, in an existing
-	// folder), checks it against out.Digest while copying, and sets its mode. A blob that is absent
-	// gives an error that is fs.ErrNotExist; one with wrong content ErrCorrupt, and is removed.
+	// Restore writes the content of out to a new file. Its folder must exist, and name must not.
+	// Restore checks the content against out.Digest while copying, and sets the mode. The error for
+	// an absent blob is fs.ErrNotExist. A blob with wrong content is removed, and the error is
+	// ErrCorrupt.
 	Restore(ctx context.Context, out Output, name string) error
 
-	// Used notes that r was used, for the order of Records and for gc.
+	// Used records a use of r, for the order of Records and for gc.
 	Used(r *Record)
 }
 
-// Distant is a store that can look further away for records than it does by itself.
+// Distant is a store that can also query remote caches for records.
 type Distant interface {
 	Store
 
-	// Elsewhere gives records under a command key that the store itself does not have. Whatever is
-	// wrong, there are none.
+	// Elsewhere returns records under a command key that the local store does not have. Any failure
+	// yields no records.
 	Elsewhere(ctx context.Context, command Key) []*Record
 
-	// Confirm asks whether the outputs of a record from elsewhere, which holds, can be had.
+	// Confirm queries whether the outputs of a valid record from a remote cache are available.
 	Confirm(ctx context.Context, r *Record) bool
 
-	// Missed notes that none of the records from elsewhere holds, or that there are none.
+	// Missed records that no remote record was valid, or that there was none.
 	Missed()
 }
 
-// ParseDigest reads 64 hex digits.
+// ParseDigest parses 64 hex digits, surrounded by any white space.
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
 	err := d.UnmarshalText([]byte(strings.TrimSpace(s)))

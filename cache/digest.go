@@ -13,39 +13,40 @@ import (
 	"time"
 )
 
-// Files knows the digests of files and remembers them by stat, within a run and, by what base
-// knows, between runs. Forgetting costs time, never correctness.
+// Files computes digests of files and remembers them by stat: within a run, and between runs by
+// what base returns. Losing a remembered digest costs time, never correctness.
 //
-// A remembered digest is trusted if device, inode, size, mode, mtime and ctime are all as they
-// were: equality, never order. The mtime alone would not do: tools set it back (cp -p, tar, rsync),
-// and then a file of the same size with other content looks untouched. The ctime cannot be set.
+// A remembered digest is trusted if device, inode, size, mode, mtime and ctime are all equal; their
+// order does not matter. The mtime alone is not enough. Tools set it back (cp -p, tar, rsync), and
+// then a file of the same size with other content looks unchanged. The ctime cannot be set.
 //
-// Equal times prove nothing while the clock tick that they name still runs: a file can be written,
-// hashed and written again within one tick, and all three have the same stat. That is git's "racy"
-// problem, solved as git does: a digest is trusted only if both times lay a whole tick before the
-// moment its hashing began. A younger one is hashed again when it is next asked for, and trusted
-// from then on. The tick is 10 ms at most where a file system keeps nanoseconds (it stamps with the
-// kernel's coarse clock, 100 to 1000 Hz) and up to 2 s where it keeps seconds (FAT, ext3, old NFS);
-// which one it is shows in the ctime itself, see Stat.tick.
+// Equal times prove nothing during the clock tick that they name. A file can be written, hashed and
+// written again within one tick, all with the same stat. This is git's "racy" problem, with git's
+// solution: a digest is trusted only if both times precede the start of hashing by a whole tick. A
+// file that is too recent is hashed again at the next query, and trusted from then on. The tick is
+// 10 ms at most where a file system keeps nanoseconds: it stamps with the kernel's coarse clock,
+// 100 to 1000 Hz. It is up to 2 s where a file system keeps seconds (FAT, ext3, old NFS). The ctime
+// itself shows which of the two applies, see Stat.tick.
 //
-// Times in the future (a clock that was set back, a file server's that is ahead, touch -d) would be
-// young for ever, and whatever reads such a file would never be up to date. A modification time in
-// the future is left aside. A ctime in the future is held against the stat of an earlier look.
+// Times in the future (a clock that was set back, a file server that is ahead, touch -d) would be
+// too recent forever. An action that reads such a file would never be up to date. A modification
+// time in the future is ignored. With a ctime in the future, Unchanged relies on the time when this
+// stat and content were first read.
 //
-// Within one run a path is looked at once, since a build asks for the same headers once for each
-// source. Forget makes the next Digest look again: call it for every path the build writes.
-// Unchanged always looks.
+// Within one run each path is read once, since a build queries the same headers once for each
+// source. Forget makes the next Digest read the file again; call it for every path that the build
+// writes. Unchanged always reads the stat.
 //
-// All methods may be called concurrently; files are hashed side by side, one path only once.
+// All methods may be called concurrently. Files are hashed in parallel, each path only once.
 type Files struct {
 	root   string
 	base   func(path string) (Hashed, bool)
 	now    func() time.Time
 	slots  Shards[string, *slot] // by canonical path
-	clocks sync.Map              // device -> bool: its files have fileClock's times
+	clocks sync.Map              // device -> bool: its files are stamped with fileClock
 }
 
-// Stat is the identity of a file's content by stat.
+// Stat identifies a version of a file's content without reading it.
 type Stat struct {
 	Dev, Ino     uint64
 	Size         int64
@@ -53,38 +54,39 @@ type Stat struct {
 	Mode         uint32
 }
 
-// Hashed is a digest with the stat under which it was taken.
+// Hashed is a digest with the stat under which it was computed.
 type Hashed struct {
 	Stat   Stat
 	Digest Digest
-	At     int64 // ns since 1970: just before the first byte was read; while the times prove nothing, when it was first seen so
+	// Just before the first byte was read, in ns since 1970. For a file that is too recent: when
+	// this content was first read under this stat.
+	At int64
 }
 
-// LongAgo is the Hashed.At of a digest that was seen to belong to its stat when the stat was old
-// enough.
+// LongAgo is the Hashed.At of a digest that was verified when its stat was no longer too recent.
 const LongAgo = math.MaxInt64
 
-// entry is what is known of a file in this run.
+// entry is the digest of a file in this run.
 type entry struct {
 	Hashed
 	done int64 // ns since 1970: just after the last byte was read; 0 if that was in an earlier run
 }
 
-// slot is one path in this run.
+// slot is the state of one path in this run.
 type slot struct {
-	known atomic.Pointer[entry] // settled in this run
-	mu    sync.Mutex            // held while looking
+	known atomic.Pointer[entry] // valid for the rest of this run
+	mu    sync.Mutex            // held while reading the file
 	last  *entry                // latest digest of the path, perhaps outdated; nil if never hashed
 }
 
-// NewFiles knows nothing yet. Relative paths given to the methods are relative to root. base is
-// asked for paths, spelled as Canonical gives them, that were not asked for before in this run; it
-// may be nil.
+// NewFiles returns a Files that knows nothing yet. Relative paths given to the methods are relative
+// to root. base returns the digest that earlier runs recorded for a path; it may be nil. Files
+// calls it at the first query of a path in this run, with the path as Canonical returns it.
 func NewFiles(root string, base func(path string) (Hashed, bool)) *Files {
 	return &Files{root: filepath.Clean(root), base: base, now: time.Now}
 }
 
-// Digest gives the digest of a regular file. The error for a path that does not exist is
+// Digest returns the digest of a regular file. The error for a path that does not exist is
 // fs.ErrNotExist. Errors are not remembered.
 func (f *Files) Digest(path string) (Digest, error) {
 	name := f.canonical(path)
@@ -94,7 +96,7 @@ func (f *Files) Digest(path string) (Digest, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.known.Load(); e != nil { // settled by whoever held the lock
+	if e := s.known.Load(); e != nil { // set by the previous holder of the lock
 		return e.Digest, nil
 	}
 	e, err := f.look(name, s)
@@ -104,13 +106,12 @@ func (f *Files) Digest(path string) (Digest, error) {
 	return e.Digest, nil
 }
 
-// Unchanged looks at the file anew and reports whether it has digest d and was not modified at
-// since or later. With a zero since only the digest counts.
+// Unchanged checks the file again. It reports whether the file has digest d and was not modified at
+// or after since. With a zero since only the digest counts.
 //
-// A file that was last modified FileTick before since or earlier was not. Of a younger one that
-// would be true as well, if its time is before since at all, but for a write that had its time
-// already and its bytes not yet: so it must also have been read before since, and be what it was
-// then.
+// A file last modified at least FileTick before since passes. A more recent time that still
+// precedes since is not enough: a write may have set the time already and the bytes later. Such a
+// file passes only if it was also read before since, with the same stat and content.
 func (f *Files) Unchanged(path string, d Digest, since Moment) bool {
 	name := f.canonical(path)
 	s := f.slot(name)
@@ -128,7 +129,7 @@ func (f *Files) Unchanged(path string, d Digest, since Moment) bool {
 	return read && e.Stat.modified() < since.File.UnixNano() && f.keepsClock(name, e)
 }
 
-// keepsClock reports that the times of a file are fileClock's. It is asked of a device once.
+// keepsClock reports whether the file is stamped with fileClock. It checks each device once.
 func (f *Files) keepsClock(name string, e *entry) bool {
 	ok, known := f.clocks.Load(e.Stat.Dev)
 	if !known {
@@ -141,12 +142,12 @@ func (f *Files) keepsClock(name string, e *entry) bool {
 // Forget makes the next Digest of path look at the file again.
 func (f *Files) Forget(path string) {
 	s := f.slot(f.canonical(path))
-	s.mu.Lock() // a look under way must not settle what it saw before the change
+	s.mu.Lock() // a concurrent look must not store the state from before the change
 	defer s.mu.Unlock()
 	s.known.Store(nil)
 }
 
-// look settles the slot, whose lock is held, by stat if that is enough and else by content.
+// look updates the slot, by stat if that is enough and otherwise by content. The caller holds s.mu.
 func (f *Files) look(name string, s *slot) (*entry, error) {
 	s.known.Store(nil)
 	last := s.last
@@ -170,7 +171,7 @@ func (f *Files) look(name string, s *slot) (*entry, error) {
 		return nil, err
 	}
 	if last != nil && last.At < e.At && last.Stat == e.Stat && last.Digest == e.Digest && !f.before(e, e.At) {
-		e.At = last.At // so it was then
+		e.At = last.At // first read then, and unchanged since
 	}
 	return s.settle(e), nil
 }
@@ -181,10 +182,10 @@ func (s *slot) settle(e *entry) *entry {
 	return e
 }
 
-// hashTries bounds how often a file that is being written is read before giving up.
+// hashTries bounds how often a file that is being written is read.
 const hashTries = 3
 
-// hash reads the file until it holds still.
+// hash reads the file until its stat is the same before and after.
 func (f *Files) hash(name string) (*entry, error) {
 	for try := 1; ; try++ {
 		e, err := f.hashOnce(name)
@@ -214,12 +215,12 @@ func (f *Files) hashOnce(name string) (*entry, error) {
 
 const (
 	fineTick   = int64(FileTick)
-	coarseTick = int64(2 * time.Second) // FAT's
+	coarseTick = int64(2 * time.Second) // of FAT
 )
 
-// tick is how long files written one after the other may get the same times here. A ctime without
-// any digit below 10 ms tells of a file system that keeps no more (or, once in ten million files,
-// of chance, which costs one hashing).
+// tick returns how long successive writes to files may get equal times on this file system. A ctime
+// without any digit below 10 ms indicates a file system that keeps no more. Once in ten million
+// files it is chance, which costs one hashing.
 func (s *Stat) tick() int64 {
 	if s.Ctime%int64(10*time.Millisecond) == 0 {
 		return coarseTick
@@ -232,8 +233,8 @@ func (s *Stat) before(t int64) bool { return s.modified()+s.tick() < t }
 
 func (s *Stat) modified() int64 { return max(s.Mtime, s.Ctime) }
 
-// before is Stat.before where a modification time that lies in the future tells nothing, since
-// somebody has set it: the other time is that of the change, and of that one.
+// before is Stat.before, but ignores a modification time in the future. A tool has set such a time,
+// and setting it updated the ctime.
 func (f *Files) before(e *entry, t int64) bool {
 	st := e.Stat
 	if st.Mtime > f.now().UnixNano()+coarseTick {
@@ -243,15 +244,15 @@ func (f *Files) before(e *entry, t int64) bool {
 }
 
 // seenBefore reports whether the file had this stat and content long before t. A later change would
-// have given it other times, whatever the clock is that gives them: it may have been set back
-// since, or be another machine's.
+// have given it other times. This is true for any clock, even one that was set back since, or that
+// of a file server.
 func (e *entry) seenBefore(t int64) bool { return e.At != 0 && e.At < t-coarseTick }
 
-// Before reports whether the file was last modified at least one tick of its clock before t:
-// whoever read it since then has read what it holds.
+// Before reports whether the file was last modified at least one tick of its clock before t. A
+// process that read the file after t has then read its current content.
 func (s *Stat) Before(t time.Time) bool { return s.before(t.UnixNano()) }
 
-// StatFile is the identity of what path leads to.
+// StatFile returns the Stat of the file that path leads to.
 func StatFile(path string) (Stat, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -264,8 +265,8 @@ func StatFile(path string) (Stat, error) {
 	return st, nil
 }
 
-// Seen gives the files that were asked for in this run and what is known of them, in no order. A
-// nil h is a file that is to be looked at again, or could not be read.
+// Seen visits the files that were queried in this run, in no particular order. h is nil if the file
+// must be read again or could not be read.
 func (f *Files) Seen(visit func(path string, h *Hashed)) {
 	f.slots.Each(func(name string, s *slot) {
 		var h *Hashed
@@ -276,7 +277,7 @@ func (f *Files) Seen(visit func(path string, h *Hashed)) {
 	})
 }
 
-// slot finds or makes the state of a canonical path.
+// slot returns the state of a canonical path, and creates it if necessary.
 func (f *Files) slot(name string) *slot {
 	if s, ok := f.slots.Load(name); ok {
 		return s
@@ -286,8 +287,8 @@ func (f *Files) slot(name string) *slot {
 
 func (f *Files) canonical(path string) string { return Canonical(f.root, path) }
 
-// Canonical gives paths under root relative to it, so that most spellings of one file are one. A
-// path with ".." stays as it is: behind a symbolic link that leads elsewhere than the text says.
+// Canonical returns a path under root relative to root, so that most spellings of a file are equal.
+// It keeps ".." elements: after a symbolic link they lead to another folder than the text suggests.
 func Canonical(root, path string) string {
 	if !slices.Contains(strings.Split(path, "/"), "..") {
 		path = filepath.Clean(path)

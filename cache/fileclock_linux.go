@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileClock is the time that the kernel stamps files with at this moment. It goes in steps of a
-// timer tick, 1 to 10 ms, and lags behind time.Now by up to one: a file changed before fileClock
-// passes t never has a later time than t, and one changed after fileClock said c has the time c or
-// a later one. Kernels since 6.13 give finer times to files that somebody looks at, never earlier
-// ones. (fs/inode.c, inode_set_ctime_current.)
+// fileClock returns the time that the kernel currently stamps files with. It advances in timer
+// ticks of 1 to 10 ms and lags behind time.Now by up to one tick. A file changed before fileClock
+// passes t never has a time later than t. A file changed after fileClock returned c has the time c
+// or later. Kernels since 6.13 stamp files whose times were recently read with finer times, never
+// with earlier ones. (fs/inode.c, inode_set_ctime_current.)
 func fileClock() time.Time {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &ts) != nil {
@@ -19,9 +19,9 @@ func fileClock() time.Time {
 	return time.Unix(ts.Unix())
 }
 
-// keepsFileClock reports a file system that stamps files with fileClock to the nanosecond. A
-// network's has the clock of its server, and others round. ext2 to ext4 share a number: one that
-// keeps whole seconds shows it in its times, see Stat.tick.
+// keepsFileClock reports whether the file system of path stamps files with fileClock to the
+// nanosecond. A network file system uses the clock of its server, and others round. ext2 to ext4
+// share one magic number; one that keeps whole seconds is recognized by its times, see Stat.tick.
 func keepsFileClock(path string) bool {
 	var st unix.Statfs_t
 	if unix.Statfs(path, &st) != nil {

@@ -4,7 +4,7 @@ package cache
 
 import "time"
 
-// fileClock is the earliest time that a file can get which is changed at this moment.
+// fileClock returns the earliest time that a file changed now can get.
 func fileClock() time.Time { return time.Now().Add(-FileTick) }
 
 func keepsFileClock(string) bool { return false }

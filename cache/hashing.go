@@ -13,29 +13,29 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// bufferSize is where larger reads stop being faster for SHA-256 of a cached file.
+// bufferSize is the size above which reads no longer speed up SHA-256 of a cached file.
 const bufferSize = 256 << 10
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
 
-// DigestReader hashes all of r and counts its bytes.
+// DigestReader hashes all of r and returns the digest and the number of bytes.
 func DigestReader(r io.Reader) (Digest, int64, error) {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	h := sha256.New()
-	// Only Read and Write are shown to CopyBuffer: an *os.File would bring a buffer of its own.
+	// Hide all methods but Read and Write from CopyBuffer: an *os.File would use its own buffer.
 	n, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{r}, *buf)
 	return Digest(h.Sum(nil)), n, err
 }
 
-// DigestFile hashes a regular file, following links. A missing file gives an error that is
-// fs.ErrNotExist; a folder or a device one that is not.
+// DigestFile hashes a regular file and follows links. The error for a missing file is
+// fs.ErrNotExist; the error for a folder or a device is not.
 func DigestFile(name string) (Digest, error) {
 	d, _, err := digestFile(name)
 	return d, err
 }
 
-// digestFile also gives the stat of the opened file, taken before the first byte was read.
+// digestFile also returns the stat of the opened file, taken before the first byte was read.
 func digestFile(name string) (Digest, fs.FileInfo, error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -56,10 +56,10 @@ func digestFile(name string) (Digest, fs.FileInfo, error) {
 	return d, info, nil
 }
 
-// errMoved says that a file was written while it was being hashed.
+// errMoved reports that a file was written while it was being hashed.
 var errMoved = errors.New("the file changed while it was being read")
 
-// statFile is os.Stat for files that can be hashed.
+// statFile is os.Stat restricted to files that can be hashed.
 func statFile(name string) (fs.FileInfo, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -73,7 +73,7 @@ func statFile(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// notExist makes "a/b where a is a file" a missing file too: to whoever asks, a/b is absent.
+// notExist treats "a/b where a is a file" as a missing file: for the caller, a/b is absent.
 func notExist(name string, err error) error {
 	if errors.Is(err, syscall.ENOTDIR) {
 		return &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}

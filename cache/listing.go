@@ -10,29 +10,29 @@ import (
 	"syscall"
 )
 
-// Listing answers whether paths exist from folder listings that are read once in a run. A compile
-// has hundreds of paths that must stay absent; this makes each a map lookup instead of a stat.
+// Listing reports whether paths exist. It reads each folder once per run. A compile has hundreds of
+// paths that must stay absent; with a listing each is a map lookup instead of a stat.
 //
-// A link that leads nowhere does not exist, as for a compiler; a folder does exist. A folder that
-// may be entered and not read is asked path by path.
+// A dangling link does not exist, as for a compiler; a folder does exist. In a folder that can be
+// searched but not read, each path costs a stat.
 type Listing struct {
 	root string
 	dirs sync.Map // clean folder path -> *folder
-	real sync.Map // clean folder path -> bool: it is a folder, and no link to one
+	real sync.Map // clean folder path -> bool: it is a folder, not a link to one
 }
 
-// folder is one listing.
+// folder is the listing of one folder.
 type folder struct {
 	once   sync.Once
-	names  map[string]bool // true for what may be a link and must be followed
+	names  map[string]bool // true for names that may be links and must be followed
 	opaque bool            // cannot be read
 }
 
-// NewListing starts with nothing read. Relative paths are relative to root.
+// NewListing returns a Listing that has read nothing. Relative paths are relative to root.
 func NewListing(root string) *Listing { return &Listing{root: root} }
 
-// Exists reports whether there is a file or folder of that name, as of the first time its folder
-// was asked for in this run.
+// Exists reports whether there is a file or folder of that name. The answer is as of the first
+// query about its folder in this run.
 func (l *Listing) Exists(path string) bool {
 	if path = l.Clean(l.abs(path)); filepath.Clean(path) != path {
 		return l.stat(path)
@@ -49,27 +49,28 @@ func (l *Listing) Exists(path string) bool {
 	return ok && (!link || l.stat(path))
 }
 
-// Names is the listing of one folder.
+// Names are the names in one folder.
 type Names struct {
 	l   *Listing
 	dir string
 	f   *folder
 }
 
-// Names reads a folder, which need not exist. What it gives is as old as what Exists says.
+// Names reads a folder, which need not exist. The names are as of the first query about the folder,
+// as for Exists.
 func (l *Listing) Names(dir string) Names {
 	dir = l.Clean(l.abs(dir))
 	return Names{l, dir, l.folder(dir)}
 }
 
-// Has reports whether the folder has a name, be it of a link that leads nowhere. Of a folder that
-// cannot be read it may have any.
+// Has reports whether the folder has a name, even of a dangling link. It returns true for every
+// name if the folder cannot be read.
 func (n Names) Has(name string) bool {
 	_, ok := n.f.names[name]
 	return ok || n.f.opaque
 }
 
-// Some reports whether the folder has a name with an ending.
+// Some reports whether the folder has a name with this suffix.
 func (n Names) Some(ending string) bool {
 	if n.f.opaque {
 		return true
@@ -82,8 +83,8 @@ func (n Names) Some(ending string) bool {
 	return false
 }
 
-// Forget drops the listing of a folder that the build writes into, and those of the folders above
-// that do not know it yet.
+// Forget drops the listing of a folder that the build writes into. It also drops those of the
+// parent folders that do not list it yet.
 func (l *Listing) Forget(dir string) {
 	dir = l.Clean(l.abs(dir))
 	for {
@@ -130,8 +131,8 @@ func (l *Listing) stat(path string) bool {
 
 func (l *Listing) abs(path string) string { return Absolute(l.root, path) }
 
-// Clean is filepath.Clean, except that it returns path unchanged if a ".." in it follows a symbolic
-// link, where it leads to another folder, or a name that is no folder.
+// Clean is filepath.Clean, except for a ".." that follows a symbolic link or a name that is not a
+// folder. Clean returns such a path unchanged, since ".." leads to another folder there.
 func (l *Listing) Clean(path string) string {
 	clean := filepath.Clean(path)
 	if clean == path || !strings.Contains(path, "..") {
@@ -153,7 +154,7 @@ func (l *Listing) Clean(path string) string {
 	return clean
 }
 
-// isReal reports whether dir is a folder and not a symbolic link. The first answer holds for the
+// isReal reports whether dir is a folder and not a symbolic link. The first answer is valid for the
 // whole run.
 func (l *Listing) isReal(dir string) bool {
 	is, known := l.real.Load(dir)

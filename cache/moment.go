@@ -2,15 +2,16 @@ package cache
 
 import "time"
 
-// Moment is a point in time by two clocks.
+// Moment is a point in time on two clocks.
 type Moment struct {
 	Time time.Time
-	File time.Time // that of files: no file that is changed later gets an earlier time, see fileClock
+	// On the clock of files: no file changed later gets an earlier time, see fileClock.
+	File time.Time
 }
 
-// Now is this moment.
+// Now returns the current Moment.
 func Now() Moment {
-	file := fileClock() // before the other, so that no file fits in between
+	file := fileClock() // before the wall clock, so that no file change falls in between
 	return Moment{time.Now(), file}
 }
 

@@ -1,27 +1,31 @@
 package cache
 
-// Kind says what was seen at a path.
+// Kind is the kind of what a build observed at a path.
 type Kind uint8
 
 const (
-	KindFile   Kind = iota // a file of known content; or whatever is there, by its stat alone
-	KindAbsent             // nothing
+	KindFile   Kind = iota // a file of known content; or anything, compared by stat only
+	KindAbsent             // nothing exists
 	KindFolder             // a folder with exactly these names
 	KindGuard              // a folder without the names of Observation.Absent
 )
 
-// Observation is one path that a build depends on, and what was there. Who looks at the path gives
-// Path and Kind; who keeps the observation for the next build adds what tells whether it still
-// holds.
+// Observation is one path that a build depends on, and what the build observed there. The observer
+// sets Path and Kind. The code that keeps the observation for the next build adds the fields that
+// decide whether it is still valid.
 type Observation struct {
-	Path   string // relative to the root of the project, or absolute
-	Kind   Kind
-	Stat   Stat     `json:",omitzero"` // zero for KindAbsent; of what is Young perhaps the mode alone
-	Digest Digest   `json:",omitzero"` // of the content of a file, of the names of a folder; zero if only stat can decide
+	Path string // relative to the root of the project, or absolute
+	Kind Kind
+	Stat Stat `json:",omitzero"` // zero for KindAbsent; may have only the mode if Young
+	// Digest of the content of a file, or of the names in a folder; zero if only stat decides.
+	Digest Digest   `json:",omitzero"`
 	Absent []string `json:",omitzero"` // of a KindGuard
 	Output bool     `json:",omitzero"` // a file that must not be a link
-	ByStat bool     `json:",omitzero"` // of a file: what it holds does not settle it
-	Plan   bool     `json:",omitzero"` // the plan depends on it, else actions do
-	Young  bool     `json:",omitzero"` // stat cannot vouch for it
-	Seen   int64    `json:",omitzero"` // of a Young file, ns since 1970: when this content was first seen under this stat; 0 is unknown
+	// For a file: only an equal stat makes it valid, equal content does not.
+	ByStat bool `json:",omitzero"`
+	Plan   bool `json:",omitzero"` // the plan depends on it; otherwise only actions do
+	Young  bool `json:",omitzero"` // too recent: an equal stat does not prove equal content
+	// For a Young file: when this content was first read under this stat, in ns since 1970; 0 if
+	// unknown.
+	Seen int64 `json:",omitzero"`
 }

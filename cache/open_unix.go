@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// Rename is os.Rename without its look at what is there: a file takes the place of a file, never of
-// a folder.
+// Rename is os.Rename without its check of the target. A file replaces a file, never a folder.
 func Rename(from, to string) error {
 	for {
 		err := syscall.Rename(from, to)

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// Shards is a map for concurrent use that many goroutines read and write: it has a lock for each of
-// some parts. An entry takes a third of the memory that sync.Map takes for it, which counts where
-// there are as many as files. The zero value is empty.
+// Shards is a map for concurrent use by many goroutines, split into parts with a lock each. An
+// entry takes a third of the memory that sync.Map needs, which matters with one entry per file. The
+// zero value is empty.
 type Shards[K comparable, V any] struct {
 	parts [64]struct {
 		mu sync.Mutex
 		m  map[K]V
-		_  [48]byte // two locks on one cache line would be as one
+		_  [48]byte // padding: two locks on one cache line would contend
 	}
 }
 
 var shardSeed = maphash.MakeSeed()
 
-// Load gives the value of a key.
+// Load returns the value of a key.
 func (s *Shards[K, V]) Load(key K) (v V, ok bool) {
 	p := &s.parts[maphash.Comparable(shardSeed, key)%uint64(len(s.parts))]
 	p.mu.Lock()
@@ -27,7 +27,7 @@ func (s *Shards[K, V]) Load(key K) (v V, ok bool) {
 	return v, ok
 }
 
-// LoadOrStore gives the value of a key, which is v if it had none.
+// LoadOrStore returns the value of a key, after setting it to v if there was none.
 func (s *Shards[K, V]) LoadOrStore(key K, v V) V {
 	p := &s.parts[maphash.Comparable(shardSeed, key)%uint64(len(s.parts))]
 	p.mu.Lock()
@@ -42,7 +42,7 @@ func (s *Shards[K, V]) LoadOrStore(key K, v V) V {
 	return v
 }
 
-// Each visits the entries that are there, part by part, in no order.
+// Each visits all entries in no particular order. visit must not call methods of s.
 func (s *Shards[K, V]) Each(visit func(K, V)) {
 	for i := range s.parts {
 		p := &s.parts[i]

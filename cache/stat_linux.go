@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// stampOf gives the identity of a file by stat; ok is false if the system tells too little.
+// stampOf returns the Stat of a file; ok is false if info lacks the inode and ctime.
 func stampOf(info fs.FileInfo) (s Stat, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

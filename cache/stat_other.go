@@ -4,7 +4,7 @@ package cache
 
 import "io/fs"
 
-// stampOf knows no inode and no ctime here, so nothing is memoised between runs.
+// stampOf has no inode and no ctime on this platform, so no digest is remembered between runs.
 func stampOf(info fs.FileInfo) (Stat, bool) {
 	return Stat{Size: info.Size(), Mode: uint32(info.Mode()), Mtime: info.ModTime().UnixNano(), Ctime: info.ModTime().UnixNano()}, false
 }

@@ -13,22 +13,25 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Base is a folder that may stand at another place, with all that is in it: a checkout. The zero
-// Base is none.
+// Base is a folder that may be at another path, with everything in it, also on another machine: a
+// checkout. The zero Base means that there is none.
 type Base struct {
 	Dir string // absolute, without links
-	Cwd string // the folder of the command below it, "." if it is the same
+	Cwd string // working directory of the command, relative to Dir; "." if it is Dir
 
-	Project string // what tells it from other projects, whose files may have the same names below theirs
+	Project string // distinguishes projects whose files have the same names below Dir
 }
 
-// baseMark stands for the folder in what is kept. No argument, variable or name of a file holds it.
+// baseMark replaces Dir in stored texts. No argument, variable or file name contains it.
 const baseMark = "\x00"
 
-// FindBase finds the base of a command in dir, which is absolute and without links: the folder that
-// KBUILD_BASE_DIR names; else that of the outermost git repository with an origin, other than the
-// user's home, whose parts may be repositories of their own; else that of the outermost build tree
-// of CMake, which pip makes anew for each build.
+// FindBase returns the base of a command in dir, which must be absolute and without links. It tries
+// in this order:
+//
+//   - the folder that KBUILD_BASE_DIR names;
+//   - the folder of the outermost git repository with an origin, whose parts may be repositories
+//     themselves, but not the user's home;
+//   - the outermost CMake build tree, which pip creates again for each build.
 func FindBase(dir string, getenv func(string) string) Base {
 	if named := getenv("KBUILD_BASE_DIR"); named != "" {
 		real, err := filepath.EvalSymlinks(named)
@@ -53,13 +56,13 @@ func FindBase(dir string, getenv func(string) string) Base {
 	return baseAt(tree, dir, sourceOf(tree))
 }
 
-// mostConfig is the size of a file of git or CMake that is read, in bytes.
+// mostConfig is the maximum size of a git or CMake file to read, in bytes.
 const mostConfig = 4 << 20
 
-// originOf is where the repository in a folder came from; "" if it does not say.
+// originOf returns the URL of the remote named origin of a repository; "" if there is none.
 func originOf(base string) string {
 	git := base + "/.git"
-	if text, err := regular.ReadAtMost(git, mostConfig); err == nil { // a worktree, or part of another repository
+	if text, err := regular.ReadAtMost(git, mostConfig); err == nil { // a worktree or a submodule
 		git = cache.Absolute(base, strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:")))
 		if common, err := regular.ReadAtMost(git+"/commondir", mostConfig); err == nil {
 			git = cache.Absolute(git, strings.TrimSpace(string(common)))
@@ -76,7 +79,7 @@ func originOf(base string) string {
 	return ""
 }
 
-// sourceOf is what a build tree of CMake is of.
+// sourceOf returns the source folder of a CMake build tree.
 func sourceOf(tree string) string {
 	text, _ := regular.ReadAtMost(tree+"/CMakeCache.txt", mostConfig)
 	_, home, _ := strings.Cut(string(text), "\nCMAKE_HOME_DIRECTORY:INTERNAL=")
@@ -84,22 +87,23 @@ func sourceOf(tree string) string {
 	return home
 }
 
-// baseAt is the base if dir is in it.
+// baseAt returns base as a Base if dir is in it.
 func baseAt(base, dir, project string) Base {
 	below, ok := strings.CutPrefix(dir+"/", base+"/")
-	odd := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"\#$:%`, c) } // that dependency files or texts spell in other ways
+	// Characters that dependency files or texts may escape.
+	odd := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"\#$:%`, c) }
 	if base == "" || base == "/" || project == "" || !ok || strings.ContainsFunc(base, odd) {
 		return Base{}
 	}
 	return Base{base, filepath.Clean(below), project}
 }
 
-// openers are the options, apart from those that end with =, whose value is a folder or file
-// without a blank between.
+// openers are the options, apart from those that end with =, whose value is a path in the same
+// argument.
 var openers = [...]string{"-I", "-L", "-isystem", "-iquote", "-idirafter", "-include", "-imacros"}
 
-// Spell writes the base in a text as a mark. ok is false if it stands where no path begins, so that
-// the mark may mean something else elsewhere.
+// Spell replaces the base in a text by the mark. ok is false if the base occurs where no path
+// begins: there the mark could mean something else at another base.
 func (b Base) Spell(text string) (spelled string, ok bool) {
 	if b.Dir == "" {
 		return text, true
@@ -118,7 +122,8 @@ func (b Base) Spell(text string) (spelled string, ok bool) {
 		at, end := done+i, done+i+len(b.Dir)
 		out.WriteString(text[done:at])
 		switch {
-		case end < len(text) && isNamePart(text[end:]): // another folder, whose name begins like it
+		case end < len(text) && isNamePart(text[end:]):
+			// Another folder whose name starts with the base.
 			out.WriteString(b.Dir)
 			ok = ok && !endsSentence(text[end:])
 		case !beginsPath(text[:at]):
@@ -131,19 +136,19 @@ func (b Base) Spell(text string) (spelled string, ok bool) {
 	}
 }
 
-// isNamePart reports that the name before a text goes on in it.
+// isNamePart reports whether a file name continues with text.
 func isNamePart(text string) bool {
 	c := text[0]
 	return c == '_' || c == '-' || c == '.' || c == '+' || c == '~' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || c >= utf8.RuneSelf && !strings.HasPrefix(text, "’")
 }
 
-// endsSentence reports a full stop that is perhaps not of a name.
+// endsSentence reports whether text starts with a full stop that may end a sentence.
 func endsSentence(text string) bool {
 	rest := strings.TrimLeft(text, ".")
 	return rest != text && (rest == "" || !isNamePart(rest))
 }
 
-// beginsPath reports that a path may begin behind a text.
+// beginsPath reports whether a path may begin after this text.
 func beginsPath(before string) bool {
 	if before == "" || strings.ContainsRune(" \t\n=,:;@'\"`([{<|", rune(before[len(before)-1])) || strings.HasSuffix(before, "‘") {
 		return true
@@ -152,7 +157,7 @@ func beginsPath(before string) bool {
 	return slices.Contains(openers[:], word)
 }
 
-// Write is the reverse of Spell.
+// Write is the inverse of Spell.
 func (b Base) Write(text string) string {
 	if b.Dir == "" {
 		return text
@@ -160,7 +165,8 @@ func (b Base) Write(text string) string {
 	return strings.ReplaceAll(text, baseMark, b.Dir)
 }
 
-// Name is a path as it is to the folder of the command, if it is in the base: ../src/k.cu. ok is false for one that is not, and was given absolutely.
+// Name returns a path in the base relative to the command's working directory: ../src/k.cu. A
+// relative path is returned unchanged. ok is false for an absolute path outside the base.
 func (b Base) Name(path string) (name string, ok bool) {
 	if !filepath.IsAbs(path) {
 		return path, true
@@ -180,7 +186,7 @@ func (b Base) Name(path string) (name string, ok bool) {
 	return strings.Repeat("../", strings.Count(b.Cwd, "/")) + ".." + below, true
 }
 
-// Below is a path, which is absolute, as it is to the base; ok is false if it is not in it.
+// Below returns an absolute path relative to the base; ok is false if it is outside the base.
 func (b Base) Below(path string) (below string, ok bool) {
 	below, ok = strings.CutPrefix(path, b.Dir)
 	switch {
@@ -192,8 +198,8 @@ func (b Base) Below(path string) (below string, ok bool) {
 	return below[1:], true
 }
 
-// Leaves reports whether text has a path that names the base and climbs out of it by "..". At another
-// place of the base it leads to another folder.
+// Leaves reports whether text contains a path that names the base and leaves it by "..". With
+// another base such a path leads to another folder.
 func (b Base) Leaves(text string) bool {
 	for b.Dir != "" {
 		_, rest, found := strings.Cut(text, b.Dir)
@@ -201,7 +207,8 @@ func (b Base) Leaves(text string) bool {
 			break
 		}
 		first, _, _ := strings.Cut(rest, b.Dir)
-		if end := strings.IndexAny(first, " \t\n,:;'\""); end >= 0 && climbs(first[:end]) || climbs(first) { // of a blank it is not known
+		if end := strings.IndexAny(first, " \t\n,:;'\""); end >= 0 && climbs(first[:end]) || climbs(first) {
+			// A blank may be part of the path.
 			return true
 		}
 		text = rest
@@ -209,10 +216,10 @@ func (b Base) Leaves(text string) bool {
 	return false
 }
 
-// climbs reports that a path below a folder leads out of it.
+// climbs reports whether a path below a folder leads out of it.
 func climbs(path string) bool {
 	return strings.HasPrefix(filepath.Clean("."+path)+"/", "../")
 }
 
-// In reports whether content holds the name of the base.
+// In reports whether content contains the path of the base.
 func (b Base) In(content []byte) bool { return b.Dir != "" && bytes.Contains(content, []byte(b.Dir)) }

@@ -1,11 +1,13 @@
-// Package command remembers what command lines of compilers made, and all that they depended on:
-// the fast way of `kbuild cc`. A command line in a folder, with an environment, has a file: a view
-// of the paths that its compile looked at, as a build tree has one of a whole build (cache/tree),
-// and what came of it. Where each path is what it was, by stat or else by content, the outputs are
-// taken from the action cache, and no process starts.
+// Package command stores the results of compiler command lines and everything that they depend on:
+// the fast path of `kbuild cc`. It knows paths, environments and outputs, but no compiler options.
 //
-// The file is written whole and renamed into place, so any number of processes use it without a
-// lock. Losing one costs time: behind it stand the records of the passes.
+// The key is a command line with its folder and environment. Its file has a view of the paths that
+// the compile observed, like the view of a whole build in a build tree (cache/tree), and the
+// result. If each path is unchanged, by stat or by content, the outputs are restored from the
+// action cache, and no process starts.
+//
+// The file is written completely and renamed into place, so any number of processes use it without
+// a lock. Losing a file costs time: the records of the passes are still valid.
 package command
 
 import (
@@ -31,28 +33,33 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/tree"
 )
 
-// format stands in keys: what is remembered is of other use to another kbuild.
+// format is part of every key, so that versions of kbuild with another format use other files.
 const format = "command-2"
 
-// Made is what a command made.
+// Made is the result of a command.
 type Made struct {
-	Outputs []cache.Output `json:"outputs"`          // names as in the command; the content is in the action cache
-	Files   []Text         `json:"files,omitempty"`  // more outputs, which are small
-	Stderr  string         `json:"stderr,omitempty"` // what it said
-	Based   bool           `json:"based,omitempty"`  // a mark in names and texts stands for the base: see Base.Write
+	// Names as in the command; the action cache has the content.
+	Outputs []cache.Output `json:"outputs"`
+	Files   []Text         `json:"files,omitempty"`  // small outputs, with their content
+	Stderr  string         `json:"stderr,omitempty"` // output of the command on stderr
+	// Names and texts contain the mark of the base: see Base.Write.
+	Based bool `json:"based,omitempty"`
 
-	Peaks map[string]int64 `json:"peaks,omitempty"` // bytes of memory that its passes took, by names of the caller's
+	// Peak memory of its passes in bytes; the caller names the passes.
+	Peaks map[string]int64 `json:"peaks,omitempty"`
 }
 
 // Text is an output with its content.
 type Text struct {
 	Path string `json:"path"`
 	Text []byte `json:"text"`
-	Rule string `json:"rule,omitempty"` // compiler family that wrote a dependency file, "gcc" or "clang", which fixes its line breaks; "" for other files
+	// Compiler family that wrote a dependency file, "gcc" or "clang", which determines its line
+	// breaks; "" for other files.
+	Rule string `json:"rule,omitempty"`
 }
 
-// Key names a command line in a folder, which is absolute. env has all variables that may change
-// what it makes or says.
+// Key returns the key of a command line in an absolute folder. env contains all variables that may
+// change the result or the diagnostics.
 func Key(argv []string, dir string, env []string) cache.Key {
 	h := cache.NewHasher()
 	h.Field("format", format)
@@ -67,9 +74,9 @@ func Key(argv []string, dir string, env []string) cache.Key {
 	return h.Sum()
 }
 
-// SharedKey is Key for whoever runs the command at another place of its base. files are the texts
-// of files that the command line stands for. ok is false if the command cannot be spelled without
-// the place.
+// SharedKey is a Key that is equal for the same command in another checkout. files are the texts of
+// its option files (@file, --options-file). ok is false if the command depends on the path of its
+// base.
 func SharedKey(argv []string, base Base, env, files []string) (key cache.Key, ok bool) {
 	if base.Dir == "" {
 		return key, false
@@ -94,15 +101,15 @@ func SharedKey(argv []string, base Base, env, files []string) (key cache.Key, ok
 	return h.Sum(), true
 }
 
-// Memory is where an action cache remembers command lines. What is not used for long is removed as
-// all that the cache has, at any moment: who has just opened it reads on, and who does not find an
-// output compiles.
+// Memory is the part of an action cache that stores the results of command lines. They are evicted
+// least recently used first, at any time, like all entries. A reader keeps its open file; a missing
+// output is a miss, and the compiler runs.
 type Memory struct{ store *disk.Store }
 
-// Open gives the memory of a store.
+// Open returns the Memory of a store.
 func Open(store *disk.Store) *Memory { return &Memory{store} }
 
-// open gives the view of a command, in a database to be closed; nil if it is not remembered.
+// open returns the view of a command, or nil if there is none. The caller must close the database.
 func (m *Memory) open(key cache.Key) (*tree.DB, *tree.View) {
 	name := m.store.Command(key)
 	if _, err := os.Stat(name); err != nil {
@@ -120,7 +127,8 @@ func (m *Memory) open(key cache.Key) (*tree.DB, *tree.View) {
 	return db, v
 }
 
-// madeOf reads what a view was kept with; nil if it is of another kbuild.
+// madeOf returns the result that a view was stored with, or nil if another version of kbuild stored
+// it.
 func madeOf(v *tree.View) *Made {
 	made := &Made{}
 	if json.Unmarshal(v.Note(), made) != nil {
@@ -129,9 +137,9 @@ func madeOf(v *tree.View) *Made {
 	return made
 }
 
-// Find gives what a command made the last time; nil if that is not known. It would make the same
-// now if holds, that is if all that it depended on is what it was. dir is its folder. changed are
-// paths that are not.
+// Find returns the last result of a command in dir; nil if there is none. holds reports that the
+// result is valid: everything that it depends on is unchanged. changed lists the paths that are
+// not.
 func (m *Memory) Find(key cache.Key, dir string) (made *Made, holds bool, changed []string) {
 	db, v := m.open(key)
 	if v == nil {
@@ -143,8 +151,9 @@ func (m *Memory) Find(key cache.Key, dir string) (made *Made, holds bool, change
 	return made, err == nil && made != nil && len(changed) == 0, changed
 }
 
-// FindShared is Find for what was perhaps made at another place of the base. It is kept under the
-// key here, which is of this place, so that the next time stat answers. began is when the call did.
+// FindShared is Find for a result that another checkout may have stored. If it is valid, FindShared
+// stores it under the key here, which includes this folder. The next Find then compares stats only.
+// began is the start of this process's work.
 func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time) (made *Made, holds bool, changed []string) {
 	db, v := m.open(shared)
 	if v == nil {
@@ -164,7 +173,7 @@ func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time)
 	return made, holds, changed
 }
 
-// hold looks at all that a view observed. stats are those of what has another, and is the same.
+// hold checks all observations of a view. stats are the current stats of those whose stat differs.
 func hold(v *tree.View, dir string) (stats map[int]cache.Stat, changed []string, err error) {
 	doubts, err := v.Changed(dir)
 	stats = map[int]cache.Stat{}
@@ -178,10 +187,10 @@ func hold(v *tree.View, dir string) (stats map[int]cache.Stat, changed []string,
 	return stats, changed, err
 }
 
-// Forget is the reverse of Keep.
+// Forget removes the result of a command.
 func (m *Memory) Forget(key cache.Key) { os.Remove(m.store.Command(key)) }
 
-// At is what a command made, as it is at the place of a base.
+// At returns the result with the paths of a base.
 func (m *Made) At(b Base) *Made {
 	if !m.Based {
 		return m
@@ -201,7 +210,7 @@ func (m *Made) At(b Base) *Made {
 	return &at
 }
 
-// Spelled is the reverse of At; ok is false if the place stands where no mark can take its part.
+// Spelled is the inverse of At. ok is false if the base occurs where no mark can replace it.
 func (m *Made) Spelled(b Base) (spelled *Made, ok bool) {
 	s := *m
 	ok = true
@@ -224,7 +233,7 @@ func (m *Made) Spelled(b Base) (spelled *Made, ok bool) {
 	return &s, ok
 }
 
-// Keep remembers a command.
+// Keep stores the result of a command.
 func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) error {
 	note, err := json.Marshal(made)
 	if err != nil {
@@ -244,19 +253,19 @@ func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) er
 	})
 }
 
-// Memory may be short where passes run that never ran before, and take more than was guessed. Then
-// there is a better guess for all that never ran in that folder: twice as much. The file of a
-// folder is a number.
+// New passes may run out of memory if the scheduler's estimate for passes without history is too
+// low. Then the estimate for all such passes in that folder is doubled. The file of a folder
+// contains the number.
 
-// Short is that guess, in bytes; 0 if nothing was short of memory.
+// Short returns that estimate in bytes; 0 if no pass was short of memory.
 func (m *Memory) Short(dir string) int64 {
 	text, _ := os.ReadFile(m.short(dir))
 	n, _ := strconv.ParseInt(string(text), 10, 64)
 	return max(0, n)
 }
 
-// NoteShort notes it. Of several the largest counts; that two at once may lose one makes a guess
-// worse, as without.
+// NoteShort stores an estimate unless a larger one is stored. If one of two concurrent calls is
+// lost, the estimate is only less accurate.
 func (m *Memory) NoteShort(dir string, bytes int64) {
 	name := m.short(dir)
 	if bytes <= m.Short(dir) || os.MkdirAll(filepath.Dir(name), 0o777) != nil {
@@ -274,11 +283,11 @@ func (m *Memory) short(dir string) string {
 	return filepath.Join(m.store.Folder(), "commands", "short", h.Sum().String())
 }
 
-// Used stamps a command that was brought: what is used stays longest.
+// Used records a use of a restored command: eviction is least recently used first.
 func (m *Memory) Used(key cache.Key) { m.store.UsedCommand(key) }
 
-// Place writes the outputs of a command, which dir is the folder of. They are new files: whoever
-// waits for them goes by their times.
+// Place writes the outputs of a command in dir. They are new files with new times, since other
+// build tools compare the times.
 func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {
 	for _, o := range made.Outputs {
 		if err := replaceable(cache.Absolute(dir, o.Path)); err != nil {
@@ -308,9 +317,9 @@ func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {
 	return nil
 }
 
-// replaceable wants a name that is free, or of a plain file of its own. What else there may be, a
-// device, a link, a folder, a file of other rights, is for the compiler, which writes into it or
-// fails.
+// replaceable returns an error unless name is free or a plain file that only this name refers to.
+// For anything else (a device, a link, a folder, another mode or owner) the compiler runs: it
+// writes into the file or fails.
 func replaceable(name string) error {
 	var st unix.Stat_t
 	err := unix.Lstat(name, &st)
@@ -326,8 +335,8 @@ func replaceable(name string) error {
 	return nil
 }
 
-// umask is what new files are not allowed. The kernel tells it only to who sets it, but for a line
-// of /proc.
+// umask returns the mode bits that new files do not get. umask(2) reports them only by setting
+// them, so this reads /proc.
 var umask = sync.OnceValue(func() uint32 {
 	text, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(text), "\nUmask:\t")
@@ -339,7 +348,7 @@ var umask = sync.OnceValue(func() uint32 {
 	return uint32(mask)
 })
 
-// copy writes the content of an output, and checks it.
+// copy writes the content of an output and checks its digest.
 func (m *Memory) copy(o cache.Output, w io.Writer) error {
 	r, err := m.store.Content(o)
 	if err != nil {
@@ -353,8 +362,8 @@ func (m *Memory) copy(o cache.Output, w io.Writer) error {
 	return err
 }
 
-// WriteFile makes a new file of that name. Until it is whole it has no name, where the file system
-// can do that, so that a process that is killed leaves nothing.
+// WriteFile creates or replaces a file. If the file system supports it, the file has no name until
+// it is complete, so that a killed process leaves nothing behind.
 func WriteFile(name string, exec bool, write func(io.Writer) error) error {
 	mode := uint32(0o666)
 	if exec {
@@ -384,7 +393,7 @@ func WriteFile(name string, exec bool, write func(io.Writer) error) error {
 	}
 }
 
-// writeNamed is WriteFile with a temporary name beside the file.
+// writeNamed is WriteFile through a temporary file in the same folder.
 func writeNamed(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	return regular.ReplaceFrom(name, func(f *os.File) error {
 		return errors.Join(write(f), f.Chmod(mode&^fs.FileMode(umask())))

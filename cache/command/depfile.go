@@ -2,11 +2,11 @@ package command
 
 import "strings"
 
-// Compilers break the lines of a dependency file by the length of the names in it, so one with the
-// names of another place has other lines. These are the rules of gcc (libcpp/mkdeps.cc, 72 columns)
-// and clang (lib/Frontend/DependencyFile.cpp, 75).
+// Compilers break the lines of a dependency file by the length of its names, so the file of another
+// base has other line breaks. These are the rules of gcc (libcpp/mkdeps.cc, 72 columns) and clang
+// (lib/Frontend/DependencyFile.cpp, 75).
 
-// gccRule breaks the lines of a rule with targets and files as gcc does.
+// gccRule formats a rule with the line breaks of gcc.
 func gccRule(targets, files []string) string {
 	const columns = 72
 	var out strings.Builder
@@ -32,7 +32,7 @@ func gccRule(targets, files []string) string {
 	return out.String()
 }
 
-// clangRule breaks them as clang does.
+// clangRule formats a rule with the line breaks of clang.
 func clangRule(targets, files []string) string {
 	const columns = 75
 	var out strings.Builder
@@ -63,7 +63,7 @@ func clangRule(targets, files []string) string {
 	return out.String()
 }
 
-// wrap breaks the lines of a dependency file anew. ok is false where it is of another form.
+// wrap breaks the lines of a dependency file again. ok is false if the text has another format.
 func wrap(text, rule string) (wrapped string, ok bool) {
 	line, rest := text, ""
 	for at := 0; ; {
@@ -90,7 +90,7 @@ func wrap(text, rule string) (wrapped string, ok bool) {
 	return text, false
 }
 
-// words are the names in a line, with their blanks escaped.
+// words returns the names in a line, with their blanks escaped.
 func words(line string) (list []string) {
 	for _, w := range strings.Fields(line) {
 		if n := len(list); n > 0 && strings.HasSuffix(list[n-1], `\`) {

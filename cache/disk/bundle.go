@@ -20,11 +20,11 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A bundle is a part of a store in one file, to ship with a package or to seed a machine with: a
-// tar file, compressed with zstd as a whole, of
+// A bundle is a part of a store in one file, to ship with a package or to seed a machine. It is a
+// tar file, compressed with zstd as a whole, with these entries:
 //
 //	manifest.json             a Manifest
-//	blobs/<digest>            content, as it is, before the first record that names it
+//	blobs/<digest>            uncompressed content, before the first record that names it
 //	records/<command>.<id>    as in the store
 //
 // Two bundles of the same entries have the same bytes.
@@ -34,32 +34,32 @@ const (
 	bundleManifest = "manifest.json"
 )
 
-// Manifest says what is in a bundle, and for whom it is of use.
+// Manifest describes what a bundle contains and which machines can use it.
 type Manifest struct {
-	Format   int           `json:"format"`
-	Identity []cache.Field `json:"identity"` // what must be equal elsewhere for an entry to be found there
+	Format int `json:"format"`
+	// Must be equal on another machine for its builds to find the entries.
+	Identity []cache.Field `json:"identity"`
 	Targets  []string      `json:"targets"`
 	Archs    []string      `json:"archs"`
 	Entries  []BundleEntry `json:"entries"`
 	Records  int           `json:"records"`
 	Blobs    int           `json:"blobs"`
-	Bytes    int64         `json:"bytes"` // of content
+	Bytes    int64         `json:"bytes"` // total size of the blobs
 }
 
 // BundleEntry is an action with its record. Actions with one key share a record.
 type BundleEntry struct {
-	Output string `json:"output"` // the first one of the action
-	Record string `json:"record"` // its name in a store
+	Output string `json:"output"` // first output of the action
+	Record string `json:"record"` // name of the record in a store
 	record *cache.Record
 }
 
-// Entry is the entry of an action with this first output.
+// Entry returns the entry of an action with this first output.
 func Entry(output string, r *cache.Record) BundleEntry {
 	return BundleEntry{output, recordName(r.Command, r.ID()), r}
 }
 
-// Export writes the entries of m with the content of their outputs. It counts them in the manifest
-// that it gives back.
+// Export writes the entries of m with the content of their outputs. It returns m with their counts.
 func (s *Store) Export(ctx context.Context, w io.Writer, m Manifest) (Manifest, error) {
 	m.Format = bundleFormat
 	steps := m.count()
@@ -78,19 +78,19 @@ func (s *Store) Export(ctx context.Context, w io.Writer, m Manifest) (Manifest, 
 	return m, errors.Join(b.err, b.w.Close(), z.Close())
 }
 
-// Counted is m with the counts of its entries.
+// Counted returns m with the counts of its entries.
 func (m Manifest) Counted() Manifest {
 	m.count()
 	return m
 }
 
-// bundleStep is a record, and what goes before it.
+// bundleStep is a record and the contents that must precede it.
 type bundleStep struct {
 	contents []cache.Output
 	record   *cache.Record
 }
 
-// count finds what is to be written, each thing once.
+// count lists what Export must write, each record and content once. It sets the counts of m.
 func (m *Manifest) count() (steps []bundleStep) {
 	records, contents := map[string]bool{}, map[cache.Digest]bool{}
 	for _, e := range m.Entries {
@@ -112,7 +112,7 @@ func (m *Manifest) count() (steps []bundleStep) {
 	return steps
 }
 
-// bundler writes the files of a bundle, up to the first error.
+// bundler writes the files of a bundle and stops at the first error.
 type bundler struct {
 	s   *Store
 	ctx context.Context
@@ -142,7 +142,7 @@ func (b *bundler) json(name string, v any) {
 
 func (b *bundler) record(r *cache.Record) {
 	mine := *r
-	mine.Origin = "" // which is of this machine
+	mine.Origin = "" // known to this machine only
 	content, err := EncodeRecord(&mine)
 	if err != nil {
 		b.err = errors.Join(b.err, err)
@@ -168,17 +168,17 @@ func (b *bundler) content(o cache.Output) {
 	b.err = err
 }
 
-// ImportResult counts what Import added; what was there before is not counted.
+// ImportResult counts what Import added, without entries that already existed.
 type ImportResult struct {
 	Records int   `json:"records"`
 	Blobs   int   `json:"blobs"`
 	Bytes   int64 `json:"bytes"`
 }
 
-// Import adds the entries of a bundle, once accept has seen its manifest and given no error. A
-// bundle that ends early or is damaged is an error; what came before stays, whole. Nothing is read
-// that the manifest does not announce: a file that pretends to be a bundle is refused at its first
-// bytes, at the first header that does not fit, or where it goes on after its end.
+// Import adds the entries of a bundle if accept returns no error for its manifest. A bundle that
+// ends early or is damaged is an error; the complete entries before the damage stay. Import reads
+// nothing that the manifest does not announce. It rejects a file that is not a bundle at its first
+// bytes, at the first unexpected header, or at data after the end.
 func (s *Store) Import(ctx context.Context, r io.Reader, accept func(Manifest) error) (ImportResult, error) {
 	var res ImportResult
 	z, err := openBundle(r)
@@ -208,12 +208,12 @@ func (s *Store) Import(ctx context.Context, r io.Reader, accept func(Manifest) e
 	return res, s.unwritable(s.keepManifest(b.m))
 }
 
-// bundleWindow is the most that what is compressed refers back to: what the encoder does, and so a
-// bound of the memory that a bundle can ask for.
+// bundleWindow is the window of the encoder. As a limit of the decoder it bounds the memory that a
+// bundle can request.
 const bundleWindow = 8 << 20
 
-// zstdMagic begins a zstd frame. There are frames that are to be skipped, of up to 4 GiB each; a
-// bundle begins with none.
+// zstdMagic starts a zstd frame. A bundle never starts with a skippable frame, which could have up
+// to 4 GiB.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 func openBundle(r io.Reader) (*zstd.Decoder, error) {
@@ -226,10 +226,10 @@ func openBundle(r io.Reader) (*zstd.Decoder, error) {
 	return zstd.NewReader(ahead, zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(bundleWindow))
 }
 
-// padding is how far tar files go on behind their end, at most.
+// padding is the maximum size of the data after the end of the tar file.
 const padding = 64 << 10
 
-// atEnd reads the little that follows the end of the tar file: the check sum of all is there.
+// atEnd reads the padding after the tar file, so that the zstd decoder verifies its checksum.
 func atEnd(z io.Reader) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(z, padding+1))
 	if err == nil && n > padding {
@@ -246,7 +246,7 @@ type unbundler struct {
 	res *ImportResult
 	m   Manifest
 
-	records, blobs int   // seen
+	records, blobs int   // number read so far
 	bytes          int64 // of the blobs
 }
 
@@ -267,7 +267,7 @@ func (b *unbundler) manifest() (m Manifest, err error) {
 	return m, nil
 }
 
-// next adds one file to the store; io.EOF is the end.
+// next adds one file to the store. It returns io.EOF at the end.
 func (b *unbundler) next() error {
 	h, err := b.r.Next()
 	if err != nil {
@@ -303,7 +303,7 @@ func (b *unbundler) content(o cache.Output) error {
 	return nil
 }
 
-// record adds a record that is what its name says, once its blobs are there.
+// record adds a record whose content matches its name. The store must have its blobs.
 func (b *unbundler) record(name string) error {
 	text, err := io.ReadAll(b.r)
 	if err != nil {
@@ -322,7 +322,7 @@ func (b *unbundler) record(name string) error {
 		}
 	}
 	if r.Origin != "" {
-		r.Origin = "" // no bundle knows where this machine has records from
+		r.Origin = "" // the origin is known to this machine only
 		if text, err = EncodeRecord(r); err != nil {
 			return err
 		}
@@ -333,10 +333,9 @@ func (b *unbundler) record(name string) error {
 	return b.s.unwritable(b.s.putRecord(r, text))
 }
 
-// imports is where the manifests of imported bundles are kept, one file each.
+// imports is the folder of the manifests of imported bundles, one file each.
 const imports = "imports"
 
-// keepManifest remembers what was imported.
 func (s *Store) keepManifest(m Manifest) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -345,16 +344,16 @@ func (s *Store) keepManifest(m Manifest) error {
 	return s.putFile(s.path(imports, fmt.Sprintf("%x.json", sha256.Sum256(text))), text)
 }
 
-// Imports are the manifests of the bundles that were imported, latest first. One that cannot be
-// read is left out.
+// Imports returns the manifests of the imported bundles, most recent first. It omits unreadable
+// ones.
 func (s *Store) Imports() []Manifest {
 	var out []Manifest
 	s.eachImport(func(_ string, m Manifest) { out = append(out, m) })
 	return out
 }
 
-// Imported names, by the first output of an action, the record that the latest bundle with such an
-// action has of it.
+// Imported maps the first output of an action to its record in the most recent bundle with such an
+// action.
 func (s *Store) Imported() map[string]string {
 	out := map[string]string{}
 	for _, m := range slices.Backward(s.Imports()) {
@@ -365,7 +364,7 @@ func (s *Store) Imported() map[string]string {
 	return out
 }
 
-// Named is the record with this name.
+// Named returns the record with this name.
 func (s *Store) Named(record string) (*cache.Record, error) {
 	command, id, ok := splitRecordName(record)
 	if !ok {
@@ -374,7 +373,7 @@ func (s *Store) Named(record string) (*cache.Record, error) {
 	return readRecord(s.recordFile(command, id))
 }
 
-// eachImport visits the manifests, latest first.
+// eachImport visits the manifests, most recent first.
 func (s *Store) eachImport(visit func(name string, m Manifest)) {
 	var found []recordFile
 	eachFile(context.Background(), s.path(imports), func(info fs.FileInfo) {
@@ -389,7 +388,7 @@ func (s *Store) eachImport(visit func(name string, m Manifest)) {
 	}
 }
 
-// forgetImports drops the manifests of bundles of which no record is left.
+// forgetImports removes the manifests of bundles without any remaining record.
 func (s *Store) forgetImports() {
 	s.eachImport(func(name string, m Manifest) {
 		left := slices.ContainsFunc(m.Entries, func(e BundleEntry) bool {

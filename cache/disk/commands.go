@@ -12,22 +12,22 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// What is remembered of a command line of a compiler is a file beside the store: commands/xx/<the
-// rest of its key>. What is in it is the business of cache/command. The store knows how old it is,
-// and what it holds on to: a record of the same key names the outputs, so that they stay, and go,
-// like those of any record. A collection that removes the record removes the file.
+// The result of a compiler's command line is a file beside the store: commands/xx/<the rest of its
+// key>. cache/command defines its content. The store knows only its age and the blobs that it
+// needs. A record with the same key names these outputs, so that they stay and are evicted like
+// those of any record. A collection that removes the record also removes the file.
 
-// commandsDir is the folder of these files, in that of the cache.
+// commandsDir is the folder of these files in the cache folder.
 const commandsDir = "commands"
 
-// Command is the file of a command.
+// Command returns the file name of a command.
 func (s *Store) Command(key cache.Key) string {
 	name := key.String()
 	return filepath.Join(s.dir, commandsDir, name[:2], name[2:])
 }
 
-// PutCommand makes the file of a command whose outputs are in the store. write writes it under
-// another name, which is free.
+// PutCommand stores the file of a command whose outputs are in the store. write creates the file
+// under a temporary name that does not exist yet.
 func (s *Store) PutCommand(key cache.Key, outputs []cache.Output, write func(tmp string) error) error {
 	if err := s.Keep(&cache.Record{Command: key, Outputs: outputs, Made: s.now()}); err != nil {
 		return err
@@ -45,10 +45,10 @@ func (s *Store) PutCommand(key cache.Key, outputs []cache.Output, write func(tmp
 	return s.unwritable(err)
 }
 
-// UsedCommand stamps a command at each use, as Used does a record.
+// UsedCommand records a use of a command, as Used does for a record.
 func (s *Store) UsedCommand(key cache.Key) { s.Used(&cache.Record{Command: key}) }
 
-// eachCommand visits the files of commands.
+// eachCommand visits the files of the commands.
 func (s *Store) eachCommand(ctx context.Context, visit func(key cache.Key, name string, info fs.FileInfo)) error {
 	return eachDir(ctx, filepath.Join(s.dir, commandsDir), func(dir string) error {
 		return eachFile(ctx, dir, func(info fs.FileInfo) {
@@ -59,8 +59,8 @@ func (s *Store) eachCommand(ctx context.Context, visit func(key cache.Key, name 
 	})
 }
 
-// scanCommands gives each record the file of its command. A file without a record is of no use, nor
-// is what a killed process has left of another kbuild: they go when they are old.
+// scanCommands attaches the command files to their records. It removes a file without a record once
+// it is old. It also removes the old files that a killed process left behind.
 func (c *collection) scanCommands(ctx context.Context) error {
 	byKey := map[cache.Key]int{}
 	for i, r := range c.records {
@@ -79,7 +79,7 @@ func (c *collection) scanCommands(ctx context.Context) error {
 	})
 }
 
-// dropCommand removes the file that goes with a record.
+// dropCommand removes the command file of a record, if it has one.
 func (c *collection) dropCommand(name string) error {
 	if name == "" {
 		return nil

@@ -17,21 +17,21 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// A blob holds content as it is, or as a zstd frame under a name that ends in ".zst". It is
-// compressed where that saves a quarter of it or more, as it does for PTX, objects and libraries,
-// and where the file system cannot share its blocks with the build tree: a clone costs less than
-// any compression. Its name is the digest of the content either way, and so is what a restore
-// checks.
+// A blob holds content as is, or as a zstd frame under a name that ends in ".zst". Content is
+// compressed if that saves a quarter or more, as for PTX, objects and libraries. It is not
+// compressed if the file system can share its blocks with the build tree: a clone costs less than
+// any compression. In both formats the name is the digest of the content, which a restore checks.
 
 const (
 	compressedEnding = ".zst"
-	compressFrom     = 8 << 10   // bytes; below, content fills as many blocks of the disk either way
-	sampleSize       = 64 << 10  // of the content, to see whether it shrinks
-	maxWindow        = 4 << 20   // of what is decompressed; bounds the memory that a damaged frame can ask for
-	encoderWindow    = 512 << 10 // a larger one gains 1 % on objects
+	compressFrom     = 8 << 10  // minimum size in bytes: smaller content would save no disk blocks
+	sampleSize       = 64 << 10 // bytes of the content to try compression on
+	// Limit of the decoder's window: it bounds the memory that a damaged frame can request.
+	maxWindow     = 4 << 20
+	encoderWindow = 512 << 10 // a larger window gains 1 % on objects
 )
 
-// blobName is where content is, in either form.
+// blobName returns the file name of content in either format.
 func (s *Store) blobName(d cache.Digest, compressed bool) string {
 	name := d.String()
 	dir := name[:2]
@@ -41,14 +41,14 @@ func (s *Store) blobName(d cache.Digest, compressed bool) string {
 	return s.path("blobs", dir, name)
 }
 
-// splitBlobName is the reverse; ok is false for other files.
+// splitBlobName is the inverse of blobName; ok is false for other files.
 func splitBlobName(name string) (d cache.Digest, compressed, ok bool) {
 	name, compressed = strings.CutSuffix(name, compressedEnding)
 	d, err := cache.ParseDigest(name)
 	return d, compressed, err == nil
 }
 
-// findBlob is the stat of content in the form that is there.
+// findBlob returns the name and stat of content in the format that exists.
 func (s *Store) findBlob(d cache.Digest) (name string, compressed bool, info fs.FileInfo, err error) {
 	for _, compressed := range [2]bool{false, true} {
 		name = s.blobName(d, compressed)
@@ -59,7 +59,7 @@ func (s *Store) findBlob(d cache.Digest) (name string, compressed bool, info fs.
 	return "", false, nil, err
 }
 
-// openBlob opens content in the form that is there.
+// openBlob opens content in the format that exists.
 func (s *Store) openBlob(d cache.Digest) (f *os.File, compressed bool, err error) {
 	for _, compressed := range [2]bool{false, true} {
 		if f, err = regular.Open(s.blobName(d, compressed), os.O_RDONLY, 0); err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,8 @@ func (s *Store) openBlob(d cache.Digest) (f *os.File, compressed bool, err error
 
 var encoders = sync.Pool{New: func() any {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(encoderWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false)) // the digest is checked
+		// Readers check the digest.
+		zstd.WithWindowSize(encoderWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
@@ -90,11 +91,11 @@ func newDecoder(src io.Reader) (*zstd.Decoder, error) {
 	return zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 }
 
-// write gives dst the content of src, about size bytes, in the form that it returns, and hashes it.
-// dst is empty.
+// write copies about size bytes from src to dst, which is empty, and hashes them. It chooses the
+// format and returns it in compressed.
 func (t *transfer) write(dst *os.File, src io.Reader, size int64) (d cache.Digest, n int64, compressed bool, err error) {
 	if f, ok := src.(*os.File); ok && t.clone(dst, f) {
-		d, n, err = t.run(nil, dst) // shared without reading it, so it is read back
+		d, n, err = t.run(nil, dst) // cloned without reading it, so dst is read for the digest
 		return d, n, false, err
 	}
 	if size >= compressFrom {
@@ -130,8 +131,8 @@ func (t *transfer) compress(dst io.Writer, src io.Reader) (cache.Digest, int64, 
 	return d, n, err
 }
 
-// read copies content out of a blob and hashes it; dst may be nil. Content longer than size is
-// damaged, whatever else the frame promises.
+// read copies content out of a blob and hashes it; dst may be nil. It stops after size+1 bytes, so
+// content that is too long fails the digest check, whatever the frame promises.
 func (t *transfer) read(dst io.Writer, blob *os.File, compressed bool, size int64) (cache.Digest, int64, error) {
 	if !compressed {
 		return t.run(dst, blob)
@@ -145,7 +146,7 @@ func (t *transfer) read(dst io.Writer, blob *os.File, compressed bool, size int6
 	return t.run(dst, io.LimitReader(d, size+1))
 }
 
-// hashBlob is the digest of the content in a blob's file, and its length.
+// hashBlob returns the digest and length of the content in a blob's file.
 func hashBlob(ctx context.Context, b blobFile) (cache.Digest, int64, error) {
 	f, err := regular.Open(b.name, os.O_RDONLY, 0)
 	if err != nil {
@@ -156,8 +157,8 @@ func hashBlob(ctx context.Context, b blobFile) (cache.Digest, int64, error) {
 	return t.read(nil, f, b.compressed, 1<<50)
 }
 
-// wrongSize says that a blob does not hold size bytes. What is compressed tells only when it is
-// read.
+// wrongSize returns an error if a blob cannot hold size bytes. The size of compressed content is
+// known only after reading it.
 func wrongSize(info fs.FileInfo, compressed bool, size int64) error {
 	switch {
 	case !info.Mode().IsRegular() || info.Size() == 0 && size > 0:

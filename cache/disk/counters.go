@@ -14,9 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// The counters file has a line for each build: five numbers, three more where there was a remote
-// cache, and their check sum, "+" at its end. Lines are appended under a lock, in one write; a line
-// that does not parse counts nothing. A file past maxCounters is folded into one line.
+// The counters file has one line per build, of five numbers, three more if there was a remote
+// cache, a checksum and a final "+". Each line is appended under a lock in one write. A line that
+// does not parse is ignored. A file larger than maxCounters is folded into one line.
 
 const maxCounters = 64 << 10
 
@@ -49,7 +49,7 @@ func (s *Store) count(c cache.Counters) error {
 			return err
 		}
 	}
-	// The newline comes first, so that a line torn by a full disk spoils only itself.
+	// The newline comes first, so that a line torn by a full disk damages only itself.
 	_, err = fmt.Fprintf(f, "\n%s+", countersLine(c))
 	return err
 }
@@ -68,9 +68,9 @@ func (s *Store) counted() (sum cache.Counters, err error) {
 	return sum, err
 }
 
-// parseCounters gives what the line of some counters says, and anything for other lines.
+// parseCounters parses a line of the counters file. For other lines the result is arbitrary.
 func parseCounters(line string) (c cache.Counters) {
-	var n [9]int64 // the last one of a line is the check
+	var n [9]int64 // the last number of a line is the checksum
 	count := 0
 	for word := range strings.FieldsSeq(line) {
 		if count == len(n) {
@@ -86,8 +86,8 @@ func parseCounters(line string) (c cache.Counters) {
 	return c
 }
 
-// countersLine has five numbers where there was no remote cache: as older versions, which share the
-// file, write and read them.
+// countersLine writes five numbers if there was no remote cache, since older versions that share
+// the file read and write that format.
 func countersLine(c cache.Counters) string {
 	check := c.Direct ^ c.Stage<<1 ^ c.Misses<<2 ^ c.Bytes<<3 ^ int64(c.Saved)<<4 ^ c.Remote<<5 ^ c.Received<<6 ^ c.Sent<<7
 	more := ""

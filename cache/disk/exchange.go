@@ -8,8 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Receive stores the content of an output that comes from elsewhere. It is checked. An error is a
-// WriteError where not the content is at fault, but the store.
+// Receive stores the content of an output from a remote cache, and checks it. The error is a
+// WriteError if the local store is at fault, not the content.
 func (s *Store) Receive(ctx context.Context, o cache.Output, src io.Reader) error {
 	if s.reuse(o) {
 		return nil
@@ -17,8 +17,8 @@ func (s *Store) Receive(ctx context.Context, o cache.Output, src io.Reader) erro
 	return s.putContent(ctx, o, src)
 }
 
-// Keep stores a record whose outputs came from elsewhere. Without all of their blobs it is not
-// kept: it would be a hit that ends in a miss.
+// Keep stores a record from a remote cache. If a blob of its outputs is missing, Keep does nothing:
+// such a record would be a hit that ends in a miss.
 func (s *Store) Keep(r *cache.Record) error {
 	for _, o := range r.Outputs {
 		if !o.Unkept && !s.reuse(o) {
@@ -32,8 +32,8 @@ func (s *Store) Keep(r *cache.Record) error {
 	return s.unwritable(s.putRecord(r, content))
 }
 
-// KeepWithout is Keep, with those outputs marked that the store does not have: who needs one runs
-// the action again.
+// KeepWithout is Keep, but marks the outputs that the store does not have as Unkept. An action that
+// needs one of them reruns the producer.
 func (s *Store) KeepWithout(r *cache.Record) error {
 	mine := *r
 	mine.Outputs = slices.Clone(r.Outputs)
@@ -44,13 +44,13 @@ func (s *Store) KeepWithout(r *cache.Record) error {
 	return s.Keep(&mine)
 }
 
-// Content is what an output holds. Whoever reads it checks it.
+// Content returns the content of an output. The caller must check its digest.
 func (s *Store) Content(o cache.Output) (io.ReadCloser, error) {
 	f, compressed, err := s.openBlob(o.Digest)
 	if err != nil || !compressed {
 		return f, err
 	}
-	// A decoder of its own, not one of decoders: an HTTP client may still read from it when the
+	// Do not share the decoders of the pool: an HTTP client may still read from this one after the
 	// server has answered and it is closed.
 	d, err := newDecoder(f)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Store) Content(o cache.Output) (io.ReadCloser, error) {
 	return content{d.IOReadCloser(), f}, nil
 }
 
-// content is a compressed blob's.
+// content reads the content of a compressed blob.
 type content struct {
 	io.ReadCloser
 	file io.Closer

@@ -14,41 +14,43 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Collection runs beside builds without a lock. What makes that safe:
+// Collection runs concurrently with builds, without a lock. It is safe because:
 //
-//   - A record goes before its blobs, so a record that can be read has its blobs, unless gc comes
-//     between that reading and the restore. Then the restore finds no blob, which is a miss.
-//   - A blob that no record names may belong to a record about to appear. It stays until it is an
-//     hour old; Put makes a blob that it reuses young again, and gc looks at the age once more at the
-//     moment of removal.
-//   - So a record stays as long as one of its blobs would be left without any record and could not go: without the record such a blob
-//     only takes room. The collection then says by how much it has missed its limit.
-//   - Two collections at once try to remove the same files, and the second finds them gone.
+//   - A record is removed before its blobs, so a record that can be read has its blobs. If gc runs
+//     between reading the record and the restore, the restore finds no blob, which is a miss.
+//   - A blob that no record names may belong to a record about to be written. It stays until it is
+//     an hour old. Put renews the time of a blob that it reuses, and gc checks the age again just
+//     before the removal.
+//   - A record stays while its removal would leave a blob that is too recent to remove: without the
+//     record such a blob only uses space. The result reports by how much the limit is exceeded.
+//   - Two concurrent collections try to remove the same files, and the second finds them gone.
 
 const (
-	// DefaultLimit is the size that a store is kept under, if nobody says another.
+	// DefaultLimit is the size limit of a store if the user sets none.
 	DefaultLimit = 20 << 30
 
-	grace   = time.Hour // how long an unreferenced blob or a temporary file may belong to a running build
+	// How long a running build may need an unreferenced blob or a temporary file.
+	grace   = time.Hour
 	gcEvery = time.Hour
 )
 
-// GCResult says what a collection did.
+// GCResult counts what a collection removed and what remains.
 type GCResult struct {
 	Records int `json:"records"` // removed
 	Blobs   int `json:"blobs"`   // removed
 
 	Commands int   `json:"commands"` // removed, see commands.go
-	Temps    int   `json:"temps"`    // removed leftovers of killed processes
+	Temps    int   `json:"temps"`    // removed files of killed processes
 	Freed    int64 `json:"freed"`    // bytes
-	Bytes    int64 `json:"bytes"`    // that remain
-	Over     int64 `json:"over"`     // of these, above the limit: what is too young to be removed
+	Bytes    int64 `json:"bytes"`    // remaining
+	// Remaining above the limit, because it is too recent to be removed.
+	Over int64 `json:"over"`
 }
 
 // GC removes records that were not used for maxAge, then the least recently used ones until the
-// store is no bigger than maxBytes, then blobs that no record names and files that killed processes
-// left behind. A limit of zero or less is none. A blob younger than an hour stays, with the record
-// that names it, so right after a build the store may remain bigger than asked.
+// store is at most maxBytes. Then it removes blobs that no record names and files that killed
+// processes left behind. A limit of zero or less means no limit. A blob more recent than an hour
+// stays, with the record that names it, so right after a build the store may exceed maxBytes.
 func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (GCResult, error) {
 	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
 	if err := c.scan(ctx); err != nil {
@@ -58,7 +60,7 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 		old := maxAge > 0 && s.now().Sub(r.used) > maxAge
 		big := maxBytes > 0 && c.kept() > maxBytes
 		if !old && !big {
-			break // sorted by age: all others are younger
+			break // sorted by last use: all others are more recent
 		}
 		if err := ctx.Err(); err != nil {
 			return c.res, err
@@ -79,10 +81,10 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 	return c.res, s.unwritable(err)
 }
 
-// MaybeGC runs GC with a limit of bytes if the last one began an hour ago or longer. The stamp is
-// renewed before the scan, so that of many builds that end together one collects. The first time it
-// only leaves the stamp: a store that was just made has nothing to remove. On a store that cannot
-// be written it does nothing.
+// MaybeGC runs GC with a limit of bytes if the last one began at least an hour ago. It renews the
+// stamp before the scan, so that only one of many builds that end together collects. The first time
+// it only creates the stamp: a new store has nothing to remove. It does nothing on a store that
+// cannot be written.
 func (s *Store) MaybeGC(ctx context.Context, limit int64) (GCResult, error) {
 	stamp, now := s.path("gc"), s.now()
 	info, missing := os.Stat(stamp)
@@ -107,23 +109,22 @@ type collection struct {
 	s       *Store
 	records []usedRecord // least recently used first
 	blobs   map[cache.Digest][]blobFile
-	refs    map[cache.Digest]int // records that name a blob
-	doomed  int64                // bytes of old blobs that nothing names: they go in the end
+	refs    map[cache.Digest]int // number of records that name a blob
+	doomed  int64                // bytes of old blobs that no record names: sweep removes them
 	total   int64                // bytes found
 	res     GCResult
 }
 
-// usedRecord is a record file with what it holds on to.
+// usedRecord is a record file with the blobs that it references.
 type usedRecord struct {
 	recordFile
 	size  int64
 	blobs []cache.Digest
 
-	command string // a file that goes with it; "" is none
+	command string // a file that belongs to the record; "" if there is none
 }
 
-// scan reads blobs first: a blob written after that is unknown to this run, so it stays, whatever
-// record names it.
+// scan reads blobs before records. A blob written after that is unknown to this run and stays.
 func (c *collection) scan(ctx context.Context) error {
 	err := c.s.eachBlob(ctx, func(b blobFile) {
 		c.blobs[b.digest] = append(c.blobs[b.digest], b)
@@ -133,7 +134,8 @@ func (c *collection) scan(ctx context.Context) error {
 		return err
 	}
 	err = c.s.eachRecord(ctx, func(name string, info fs.FileInfo) {
-		blobs, _ := readHead(name) // one without a head names nothing: Records removes it when it is asked for
+		// A record without a head names nothing: Records removes it at the next lookup.
+		blobs, _ := readHead(name)
 		c.records = append(c.records, usedRecord{recordFile: recordFile{name, info.ModTime()}, size: info.Size(), blobs: distinct(blobs)})
 		c.total += info.Size()
 	})
@@ -164,12 +166,13 @@ func distinct(blobs []cache.Digest) []cache.Digest {
 	return out
 }
 
-// kept is what will remain if no further record goes.
+// kept returns the bytes that remain if no further record is removed.
 func (c *collection) kept() int64 { return c.total - c.res.Freed - c.doomed }
 
 func (c *collection) old(t time.Time) bool { return c.s.now().Sub(t) > grace }
 
-// bound reports a record without which a blob would stay that nothing names.
+// bound reports whether removing a record would leave an unreferenced blob that is too recent to
+// remove.
 func (c *collection) bound(r usedRecord) bool {
 	for _, d := range r.blobs {
 		if c.refs[d] > 1 {
@@ -177,7 +180,7 @@ func (c *collection) bound(r usedRecord) bool {
 		}
 		files := c.blobs[d]
 		if len(files) == 0 && !c.old(r.used) {
-			return true // written after the blobs were looked at
+			return true // written after the scan of the blobs
 		}
 		if slices.ContainsFunc(files, func(b blobFile) bool { return !c.old(b.written) }) {
 			return true
@@ -198,7 +201,7 @@ func (c *collection) drop(r usedRecord) error {
 	if err := remove(r.name); err != nil {
 		return err
 	}
-	os.Remove(filepath.Dir(r.name)) // if that was the last
+	os.Remove(filepath.Dir(r.name)) // succeeds only if it is empty
 	c.res.Records++
 	c.res.Freed += r.size
 	for _, d := range r.blobs {
@@ -208,8 +211,7 @@ func (c *collection) drop(r usedRecord) error {
 	return nil
 }
 
-// doom counts the files of a digest that sweep will remove, once the last record that names it has
-// gone.
+// doom counts the blobs that sweep will remove, once no record names the digest.
 func (c *collection) doom(d cache.Digest) {
 	if c.refs[d] > 0 {
 		return
@@ -239,7 +241,7 @@ func (c *collection) sweep(ctx context.Context) error {
 	return nil
 }
 
-// removeOld removes a blob that is old, and was not taken up again since the scan.
+// removeOld removes a blob if it is still old: a build may have reused it since the scan.
 func (c *collection) removeOld(b blobFile) error {
 	info, err := os.Lstat(b.name)
 	if err != nil || !c.old(info.ModTime()) {
@@ -253,7 +255,7 @@ func (c *collection) removeOld(b blobFile) error {
 	return nil
 }
 
-// reapTemps removes what killed processes left behind. A file that is being written is young.
+// reapTemps removes the files of killed processes. A file that is being written is recent.
 func (c *collection) reapTemps() {
 	entries, _ := readDir(c.s.path("tmp"))
 	for _, e := range entries {
@@ -264,7 +266,7 @@ func (c *collection) reapTemps() {
 	}
 }
 
-// remove is os.Remove; a file that is gone already is no error.
+// remove is os.Remove without an error for a missing file.
 func remove(name string) error {
 	if err := os.Remove(name); err != nil && exists(name) {
 		return err

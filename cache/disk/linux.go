@@ -12,8 +12,8 @@ func clone(dst, src *os.File) bool {
 	return unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil
 }
 
-// lock waits for the exclusive lock of f, which closing it releases. File systems that cannot lock
-// do not: only counters depend on it.
+// lock waits for the exclusive lock of f, which closing f releases. On file systems without locks
+// it returns at once: only the counters depend on it.
 func lock(f *os.File) {
 	for unix.Flock(int(f.Fd()), unix.LOCK_EX) == unix.EINTR {
 	}

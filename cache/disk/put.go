@@ -11,12 +11,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// maxRecords bounds the records under one command key: each edit of a header makes one, and each
-// lookup reads them all. The least recently used goes.
+// maxRecords limits the records under one command key: each edit of a header adds one, and each
+// lookup reads them all. The least recently used one is removed.
 const maxRecords = 64
 
-// Put implements cache.Store. When it fails, blobs that were finished before may stay, without a
-// record; gc collects them.
+// Put implements cache.Store. If it fails, blobs that are already written stay without a record; gc
+// collects them.
 func (s *Store) Put(ctx context.Context, r *cache.Record, file func(cache.Output) string) error {
 	content, err := EncodeRecord(r)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Store) Put(ctx context.Context, r *cache.Record, file func(cache.Output
 	return nil
 }
 
-// putBlob stores one file, or checks it only if its content is there already.
+// putBlob stores one file. If the store already has the content, putBlob only checks the file.
 func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error {
 	src, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error 
 	return s.putContent(ctx, o, src)
 }
 
-// putContent stores content that is not there.
+// putContent stores content that the store does not have.
 func (s *Store) putContent(ctx context.Context, o cache.Output, src io.Reader) error {
 	var wrong error // of the source, not of the store
 	err := s.create(func(tmp *os.File) (name string, err error) {
@@ -71,7 +71,7 @@ func (s *Store) putContent(ctx context.Context, o cache.Output, src io.Reader) e
 	return s.unwritable(err)
 }
 
-// create makes a file of the store, whole or not at all. fill gives it its content and its name.
+// create writes a file of the store atomically. fill writes the content and returns the name.
 func (s *Store) create(fill func(tmp *os.File) (name string, err error)) error {
 	tmp, err := s.temp()
 	if err != nil {
@@ -90,9 +90,9 @@ func (s *Store) create(fill func(tmp *os.File) (name string, err error)) error {
 	return err
 }
 
-// reuse reports whether a blob is there, and makes it young, so that a gc that runs now leaves it
-// for the record to come. The content of an existing blob is not read: Restore does that. One that
-// cannot be touched (another user's) is written anew.
+// reuse reports whether the store has a blob. It renews the blob's time, so that a concurrent gc
+// keeps it for the record to come. It does not read the content: Restore does. A blob that cannot
+// be touched (another user's) is written again.
 func (s *Store) reuse(o cache.Output) bool {
 	name, compressed, info, err := s.findBlob(o.Digest)
 	if err != nil || wrongSize(info, compressed, o.Size) != nil {
@@ -111,7 +111,7 @@ func checkContent(ctx context.Context, o cache.Output, src io.Reader) error {
 	return same(o, d, n)
 }
 
-// same compares content with what the record says of it.
+// same compares content with its record.
 func same(o cache.Output, d cache.Digest, n int64) error {
 	if d != o.Digest || n != o.Size {
 		return fmt.Errorf("storing %s: the file is not what the action wrote (%d bytes, %s; expected %d bytes, %s)", o.Path, n, d, o.Size, o.Digest)
@@ -128,7 +128,7 @@ func (s *Store) putRecord(r *cache.Record, content []byte) error {
 	return nil
 }
 
-// putFile gives a file its content at once.
+// putFile writes a file atomically.
 func (s *Store) putFile(name string, content []byte) error {
 	return s.create(func(tmp *os.File) (string, error) {
 		err := s.step("write")
@@ -139,7 +139,7 @@ func (s *Store) putFile(name string, content []byte) error {
 	})
 }
 
-// prune keeps the number of records under a command key bounded, as well as it can.
+// prune limits the number of records under a command key, as far as this process knows them.
 func (s *Store) prune(command cache.Key) {
 	if len(s.ids(command)) <= maxRecords {
 		return

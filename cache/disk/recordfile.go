@@ -22,11 +22,11 @@ import (
 //	blob <digest>          one for each output
 //	json <bytes>
 //	{...}
-//	sha256 <digest>        of all before this line
+//	sha256 <digest>        of everything before this line
 //
-// The blobs come first so that gc learns them from a few hundred bytes; the JSON with all headers
-// of a CUDA source is 80 KB. Any doubt makes the file corrupt: a missing or surplus byte, a wrong
-// sum, a record of another key, blobs that are not the outputs'.
+// The blobs come first so that gc can read them from a few hundred bytes; the JSON with all headers
+// of a CUDA source is 80 KB. A file is corrupt if it has a missing or surplus byte, a wrong
+// checksum, a record of another key, or blobs other than those of its outputs.
 
 const (
 	recordMagic = "kbuild record 1\n"
@@ -35,7 +35,7 @@ const (
 	MaxRecord   = 64 << 20 // bytes of a record file
 )
 
-// EncodeRecord gives a record as it stands in its file.
+// EncodeRecord returns the content of a record file.
 func EncodeRecord(r *cache.Record) ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -52,7 +52,7 @@ func EncodeRecord(r *cache.Record) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DecodeRecord reads what EncodeRecord wrote; every other text is cache.ErrCorrupt.
+// DecodeRecord parses what EncodeRecord wrote. For any other text the error is cache.ErrCorrupt.
 func DecodeRecord(b []byte) (*cache.Record, error) {
 	n := len(b) - sumLine
 	if !sealed(b) {
@@ -72,7 +72,7 @@ func DecodeRecord(b []byte) (*cache.Record, error) {
 	return r, nil
 }
 
-// kept are the digests of the outputs that the store holds.
+// kept returns the digests of the outputs that the store has.
 func kept(r *cache.Record) []cache.Digest {
 	var out []cache.Digest
 	for _, o := range r.Outputs {
@@ -83,7 +83,7 @@ func kept(r *cache.Record) []cache.Digest {
 	return out
 }
 
-// recordHead gives the blobs, and the JSON if b holds all of it and a newline.
+// recordHead returns the blobs, and the JSON if b contains all of it and a newline.
 func recordHead(b []byte) (blobs []cache.Digest, text []byte, ok bool) {
 	b, ok = bytes.CutPrefix(b, []byte(recordMagic))
 	for ok {
@@ -107,18 +107,18 @@ func recordHead(b []byte) (blobs []cache.Digest, text []byte, ok bool) {
 	return blobs, nil, false
 }
 
-// errOtherVersion is a record that is whole, as its sum says, and is none to this kbuild: it has
-// another form, or an id of other fields. A kbuild of that version may still use it; who does not
-// leaves it to gc.
+// errOtherVersion reports a record with a correct checksum that this version of kbuild cannot use:
+// its format differs, or its id covers other fields. A kbuild of that version may still use it, so
+// it is left to gc.
 var errOtherVersion = errors.New("a record of another version of kbuild")
 
-// sealed reports a record file with the right sum.
+// sealed reports whether a record file has the correct checksum.
 func sealed(b []byte) bool {
 	n := len(b) - sumLine
 	return n >= 0 && string(b[n:]) == fmt.Sprintf("%s%x\n", sumPrefix, sha256.Sum256(b[:n]))
 }
 
-// readRecord reads and checks a record file; its name must be its key and id.
+// readRecord reads and checks a record file. Its name must match its key and id.
 func readRecord(name string) (*cache.Record, error) {
 	b, err := readAtMost(name, MaxRecord)
 	if err != nil {
@@ -145,11 +145,11 @@ func readAtMost(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most+1)) // a longer one fails its sum
+	return io.ReadAll(io.LimitReader(f, most+1)) // a longer file fails its checksum
 }
 
-// readHead gives the blobs that a record names, unchecked: enough to know what must stay. ok is
-// false if the file is no record.
+// readHead returns the blobs that a record names without checking the record: enough for gc. ok is
+// false if the file is not a record.
 func readHead(name string) (blobs []cache.Digest, ok bool) {
 	for most := int64(4 << 10); ; most *= 16 {
 		b, err := readAtMost(name, most)

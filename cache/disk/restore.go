@@ -23,20 +23,20 @@ func (s *Store) Records(ctx context.Context, command cache.Key) ([]*cache.Record
 		case err == nil:
 			records = append(records, r)
 		case errors.Is(err, cache.ErrCorrupt):
-			os.Remove(f.name) // a miss either way; the next Put writes it anew
+			os.Remove(f.name) // a miss either way; the next Put writes it again
 		}
 	}
 	return records, nil
 }
 
-// Used implements cache.Store. It stamps the record at each use: one system call beside the many of
-// a restore, for an exact order. On a store that cannot be written nothing happens.
+// Used implements cache.Store. It stamps the record at each use for an exact order: one system call
+// in addition to the many of a restore. On a store that cannot be written it does nothing.
 func (s *Store) Used(r *cache.Record) {
 	now := s.now()
 	os.Chtimes(s.record(r), now, now)
 }
 
-// Restore implements cache.Store. The mode is 0644 or 0755, less the umask.
+// Restore implements cache.Store. The mode is 0644 or 0755, minus the umask.
 func (s *Store) Restore(ctx context.Context, out cache.Output, name string) error {
 	src, compressed, err := s.openBlob(out.Digest)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Store) Restore(ctx context.Context, out cache.Output, name string) erro
 	return fmt.Errorf("restoring %s: %w", out.Path, err)
 }
 
-// fill copies or clones, and checks what dst holds then.
+// fill copies or clones src into dst, then checks the digest of dst.
 func (s *Store) fill(ctx context.Context, dst, src *os.File, compressed bool, out cache.Output) error {
 	t := transfer{ctx: ctx, fault: s.step, store: s}
 	var d cache.Digest
@@ -75,7 +75,7 @@ func (s *Store) fill(ctx context.Context, dst, src *os.File, compressed bool, ou
 	switch {
 	case err == nil && d != out.Digest:
 		return fmt.Errorf("%w: the content of blob %s has digest %s", cache.ErrCorrupt, out.Digest, d)
-	case errors.As(err, &read) && ctx.Err() == nil: // a folder in its place, a bad sector
+	case errors.As(err, &read) && ctx.Err() == nil: // a folder instead of a file, a bad sector
 		return fmt.Errorf("%w: reading blob %s: %w", cache.ErrCorrupt, out.Digest, err)
 	}
 	return err

@@ -12,24 +12,26 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A record is a file of its own, named by its command key and its id, in one of 256 folders. A
-// folder for each command would be listed faster, and cost a mkdir for each record, which is a
-// third of what storing it costs. So a folder is listed when a command in it is first asked for,
-// and again when its time says that somebody else wrote into it.
+// Each record is one file, named by its command key and its id, in one of 256 folders. A folder per
+// command would be faster to list. It would cost a mkdir per record, which is a third of the cost
+// of storing it. So the store lists a folder at the first query of a command in it. It lists the
+// folder again when the folder's time shows that another process wrote into it.
 
-// shard is what is known of one of the folders.
+// shard is the cached listing of one folder.
 type shard struct {
-	mu       sync.Mutex
-	modified time.Time                    // of the folder, when it was listed or last written by this process
-	ids      map[cache.Key][]cache.Digest // by command key; digests of 100,000 records take half the memory of their names
+	mu sync.Mutex
+	// Time of the folder when this process last listed it or wrote into it.
+	modified time.Time
+	// Digests take half the memory of file names, which matters for 100,000 records.
+	ids map[cache.Key][]cache.Digest
 }
 
-// recordName is the name of a record's file in its folder.
+// recordName returns the name of a record's file in its folder.
 func recordName(command cache.Key, id cache.Digest) string {
 	return command.String() + "." + id.String()
 }
 
-// splitRecordName is the reverse; ok is false for other files.
+// splitRecordName is the inverse of recordName; ok is false for other files.
 func splitRecordName(name string) (command cache.Key, id cache.Digest, ok bool) {
 	first, second, _ := strings.Cut(name, ".")
 	command, err := cache.ParseDigest(first)
@@ -37,7 +39,7 @@ func splitRecordName(name string) (command cache.Key, id cache.Digest, ok bool) 
 	return command, id, err == nil && err2 == nil
 }
 
-// ids are those of the records under a command key.
+// ids returns the ids of the records under a command key.
 func (s *Store) ids(command cache.Key) []cache.Digest {
 	sh := &s.shards[command[0]]
 	sh.mu.Lock()
@@ -45,7 +47,7 @@ func (s *Store) ids(command cache.Key) []cache.Digest {
 	dir := s.shardDir(command)
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return nil // absent, as a rule
+		return nil // usually absent
 	}
 	if sh.ids == nil || !info.ModTime().Equal(sh.modified) {
 		sh.list(dir)
@@ -69,8 +71,8 @@ func (sh *shard) list(dir string) {
 	}
 }
 
-// wrote notes a record of this process. What another process wrote at the same moment may go
-// unseen: a miss.
+// wrote adds a record of this process to the listing. A record that another process writes at the
+// same moment may be missed, which is a cache miss.
 func (s *Store) wrote(command cache.Key, id cache.Digest) {
 	sh := &s.shards[command[0]]
 	sh.mu.Lock()
@@ -94,13 +96,13 @@ func (s *Store) recordFile(command cache.Key, id cache.Digest) string {
 	return filepath.Join(s.shardDir(command), recordName(command, id))
 }
 
-// recordFile is a file by name and age.
+// recordFile is a file with the time of its last use.
 type recordFile struct {
 	name string
 	used time.Time
 }
 
-// recordFiles lists the records of one command key, last used first.
+// recordFiles lists the records of one command key, most recently used first.
 func (s *Store) recordFiles(command cache.Key) []recordFile {
 	ids := s.ids(command)
 	slices.SortFunc(ids, func(a, b cache.Digest) int { return bytes.Compare(a[:], b[:]) })

@@ -1,30 +1,29 @@
-// Package disk keeps the action cache in a folder that any number of processes share; it knows
+// Package disk stores the action cache in a folder that any number of processes share. It knows
 // files, digests and their age, and nothing of what an action is.
 //
 // # Layout
 //
 //	v2/blobs/xx/<digest>[.zst]        content, named by its SHA-256; xx is its first byte
 //	v2/records/xx/<command key>.<id>  one cache.Record, see recordfile.go and shard.go
-//	v2/imports/<sha256>.json          the manifests of bundles, see bundle.go
+//	v2/imports/<sha256>.json          manifests of imported bundles, see bundle.go
 //	v2/tmp/                           files being written
 //	v2/counters, v2/gc                hits and misses; when the last automatic gc began
-//	commands/xx/<key>                 what is remembered of a compiler's command line, see commands.go
+//	commands/xx/<key>                 result of a compiler's command line, see commands.go
 //
 // # Protocol
 //
-// Every file is written under a private name in v2/tmp and renamed into place whole, so readers and
-// writers need no locks: a name that exists has its final content. A record is renamed into place
-// after all its blobs, and removed before them.
+// Every file is written under a private name in v2/tmp and renamed into place when it is complete.
+// So readers and writers need no locks: a name that exists has its final content. A record is
+// renamed into place after all its blobs, and removed before them.
 //
-// Nothing is fsync'ed, on purpose. After a power loss a file may be empty or hold zeros under its
-// final name; but each blob is checked against its digest by the very copy that restores it, and
-// each record carries its own SHA-256. So a torn entry is a miss that removes itself, the same as
-// any other damage, and an fsync per file (0.8 ms here against 0.1 ms for all else of a 100 KB blob
-// on a virtual disk, 5 to 30 ms on a spinning one) would buy only that a few entries survive a
-// crash.
+// No file is fsynced, deliberately. After a power loss a file may be empty or contain zeros under
+// its final name. But restoring a blob checks its digest, and each record carries its own SHA-256.
+// So a torn entry is a miss and is removed, like any other damage. An fsync per file would only
+// save a few entries after a crash. It costs 0.8 ms on a virtual disk and 5 to 30 ms on a spinning
+// disk. All other work on a 100 KB blob takes 0.1 ms.
 //
-// Restored files are reflinks where the file system can and copies elsewhere, never hard links: an
-// object that a later tool changes in place would change the blob with it.
+// Restored files are reflinks where the file system supports them and copies otherwise. They are
+// never hard links: a later tool that changes an object in place would change the blob with it.
 package disk
 
 import (
@@ -45,7 +44,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// EnvDir names the environment variable that moves the cache.
+// EnvDir is the environment variable that sets the cache folder.
 const EnvDir = "KBUILD_CACHE_DIR"
 
 const version = "v2"
@@ -55,21 +54,20 @@ type Store struct {
 	dir    string // the cache folder, absolute
 	now    func() time.Time
 	shards [256]shard
-	copies atomic.Bool // the file system shares no blocks
+	copies atomic.Bool // the file system cannot clone files
 
-	// fault is asked before each step of a write; tests make it fail where a disk would.
+	// fault is called before each step of a write; tests make it fail like a disk.
 	fault func(step string) error
 }
 
 var _ cache.Store = (*Store)(nil)
 
-// Folder is the folder of the store.
+// Folder returns the cache folder.
 func (s *Store) Folder() string { return s.dir }
 
-// Dir is the cache folder: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder as the
-// platform defines it. A relative $KBUILD_CACHE_DIR is refused: it would name another folder for
-// each folder that a build is started in, and so a cache that never hits. The folder need not
-// exist.
+// Dir returns the cache folder: $KBUILD_CACHE_DIR, or kbuild in the platform's cache folder of the
+// user. A relative $KBUILD_CACHE_DIR is an error: it would name another folder for each working
+// directory, and such a cache would never hit. The folder need not exist.
 func Dir(getenv func(string) string) (string, error) {
 	if dir := getenv(EnvDir); dir != "" {
 		if !filepath.IsAbs(dir) {
@@ -84,13 +82,14 @@ func Dir(getenv func(string) string) (string, error) {
 	return filepath.Join(base, "kbuild"), nil
 }
 
-// userCacheDir is os.UserCacheDir with the environment as an argument where that decides.
+// userCacheDir is os.UserCacheDir, but takes the environment as an argument where it matters.
 func userCacheDir(getenv func(string) string) (string, error) {
 	switch runtime.GOOS {
 	case "windows", "darwin", "ios", "plan9":
 		return os.UserCacheDir()
 	}
-	if dir := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) { // a relative one is to be ignored, says its specification
+	if dir := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		// The XDG specification says to ignore a relative path.
 		return dir, nil
 	}
 	if home := getenv("HOME"); filepath.IsAbs(home) {
@@ -99,8 +98,8 @@ func userCacheDir(getenv func(string) string) (string, error) {
 	return "", errors.New("neither XDG_CACHE_HOME nor HOME is an absolute path")
 }
 
-// Open opens the store in dir, which must be absolute, and makes it if need be. A store that exists
-// and cannot be written is opened too: it serves hits, and Put gives errors.
+// Open opens the store in dir, which must be absolute, and creates it if necessary. It also opens
+// an existing store that cannot be written: such a store serves hits, and Put returns errors.
 func Open(dir string) (*Store, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("the cache folder %q is not an absolute path", dir)
@@ -112,7 +111,7 @@ func Open(dir string) (*Store, error) {
 			continue
 		}
 		if info, e := os.Stat(s.path("records")); e == nil && info.IsDir() {
-			break // there is something to read
+			break // the store can be read
 		}
 		return nil, fmt.Errorf("the cache folder %s cannot be written: %w; make it writable, or set %s to another folder", s.dir, err, EnvDir)
 	}
@@ -132,17 +131,17 @@ func (s *Store) path(parts ...string) string {
 	return s.dir + "/" + version + "/" + strings.Join(parts, "/")
 }
 
-// temp opens a private file in v2/tmp. Its name cannot collide with that of another machine that
-// shares the folder. Entries are read-only files: nothing writes into them once they have their
-// name.
+// temp opens a private file in v2/tmp. Its name is random, so that it cannot collide with that of
+// another machine that shares the folder. The file is read-only for others, since an entry must not
+// change once it has its final name.
 func (s *Store) temp() (*os.File, error) {
 	var b [16]byte
 	rand.Read(b[:])
 	return regular.Open(s.path("tmp", hex.EncodeToString(b[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o444)
 }
 
-// publish renames a finished temporary file into place and makes the folder for it if need be. gc
-// may remove an empty folder at any moment, so it tries again.
+// publish renames a finished temporary file into place and creates its folder if necessary. gc may
+// remove an empty folder at any moment, so publish retries.
 func (s *Store) publish(tmp, name string) error {
 	if err := s.step("rename"); err != nil {
 		return err
@@ -152,7 +151,8 @@ func (s *Store) publish(tmp, name string) error {
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || try == 10 {
 			return err
 		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) { // made by another, and gone again
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			// ErrExist: another process created it, and it may be removed again.
 			return err
 		}
 	}
@@ -165,14 +165,13 @@ func (s *Store) step(name string) error {
 	return s.fault(name)
 }
 
-// WriteError is trouble with writing into a store, such as a full disk, and says what to do about
-// it.
+// WriteError reports that the store could not be written, for example because of a full disk, and
+// what to do about it.
 type WriteError struct{ error }
 
-// Unwrap gives the cause.
 func (e WriteError) Unwrap() error { return e.error }
 
-// unwritable makes an error of a write into the store a WriteError.
+// unwritable wraps the error of a write into the store in a WriteError.
 func (s *Store) unwritable(err error) error {
 	if err == nil {
 		return nil

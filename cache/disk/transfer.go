@@ -13,21 +13,21 @@ import (
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
 
-// readError is a failure of the source of a copy; all others are the destination's.
+// readError is a failure of the source of a copy. All other errors are the destination's.
 type readError struct{ error }
 
-// Unwrap gives the cause.
 func (e readError) Unwrap() error { return e.error }
 
-// transfer copies and hashes in one go, chunk by chunk, until its context ends.
+// transfer copies and hashes in one pass, chunk by chunk, until its context ends.
 type transfer struct {
 	ctx   context.Context
-	fault func(step string) error // asked before each write; may be nil
-	store *Store                  // the store that it writes to or reads from; nil if it only hashes
+	fault func(step string) error // called before each write; may be nil
+	// The store that it writes to or reads from; nil if it only hashes.
+	store *Store
 }
 
-// clone makes dst share the content of src where the file system can. One that could not once is
-// not asked again.
+// clone makes dst share the content of src if the file system can. After one failure it never tries
+// again.
 func (t *transfer) clone(dst, src *os.File) bool {
 	if t.store == nil || t.store.copies.Load() {
 		return false
@@ -39,7 +39,6 @@ func (t *transfer) clone(dst, src *os.File) bool {
 	return false
 }
 
-// hash only reads.
 func (t *transfer) hash(src io.Reader) (cache.Digest, int64, error) { return t.run(nil, src) }
 
 func (t *transfer) run(dst io.Writer, src io.Reader) (cache.Digest, int64, error) {

@@ -12,24 +12,25 @@ import (
 // Problem is a broken entry of the store.
 type Problem struct {
 	Path     string // of the entry's file
-	Err      error  // what is wrong with it; cache.ErrCorrupt, or fs.ErrNotExist for a blob that is missing
+	Err      error  // cache.ErrCorrupt, or fs.ErrNotExist for a missing blob
 	Repaired bool   // the entry was removed
 }
 
-// VerifyResult counts what Verify saw.
+// VerifyResult counts what Verify checked.
 type VerifyResult struct {
 	Records  int   `json:"records"`
 	Blobs    int   `json:"blobs"`
 	Bytes    int64 `json:"bytes"` // of the blobs, all read
 	Problems int   `json:"problems"`
 	Repaired int   `json:"repaired"`
-	Others   int   `json:"others"` // records of other versions of kbuild, whose outputs were not looked for
+	// Records of other versions of kbuild, whose outputs were not checked.
+	Others int `json:"others"`
 }
 
-// Verify checks that every blob has its digest, every record is whole, and the blobs of every
-// record are there; each problem is reported, blobs first, in the order of names. Records of other
-// versions of kbuild are counted. With repair, broken entries are removed: a removed entry is a
-// miss. Builds may run meanwhile; entries that vanish are no problems.
+// Verify checks that every blob has its digest, every record is intact, and every record has its
+// blobs. It reports each problem, blobs first, in the order of names. It only counts records of
+// other versions of kbuild. With repair it removes broken entries: a removed entry is a miss.
+// Builds may run concurrently; entries that vanish are not problems.
 func (s *Store) Verify(ctx context.Context, repair bool, report func(Problem)) (VerifyResult, error) {
 	v := &verification{s: s, ctx: ctx, repair: repair, report: report, bad: map[cache.Digest]bool{}}
 	err := s.eachBlob(ctx, v.blob)
@@ -86,18 +87,19 @@ func (v *verification) record(name string, _ fs.FileInfo) {
 	if err == nil {
 		err = v.blobsOf(r)
 	}
-	if err != nil && exists(name) { // gc removes a record before its blobs: if it is gone, all is well
+	if err != nil && exists(name) {
+		// gc removes a record before its blobs: a record that is gone is not a problem.
 		v.problem(name, err)
 	}
 }
 
-// blobsOf looks for the outputs of a record.
+// blobsOf checks that the store has the outputs of a record.
 func (v *verification) blobsOf(r *cache.Record) error {
 	for _, o := range r.Outputs {
 		if o.Unkept {
 			continue
 		}
-		if v.bad[o.Digest] { // removed already, with repair
+		if v.bad[o.Digest] { // with repair already removed
 			return fmt.Errorf("%w: the content of %s is damaged", cache.ErrCorrupt, o.Path)
 		}
 		_, compressed, info, err := v.s.findBlob(o.Digest)

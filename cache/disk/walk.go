@@ -11,7 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// blobFile is a blob by name, size and age.
+// blobFile is the file of a blob.
 type blobFile struct {
 	name       string
 	digest     cache.Digest
@@ -22,12 +22,13 @@ type blobFile struct {
 
 // Stats describes a store.
 type Stats struct {
-	Dir      string         `json:"dir"`
-	Records  int            `json:"records"`
-	Blobs    int            `json:"blobs"`
-	Commands int            `json:"commands"`         // that are remembered, see commands.go
-	Bytes    int64          `json:"bytes"`            // of blobs, records and commands, by their lengths
-	Oldest   time.Time      `json:"oldest,omitzero"`  // last use of the record unused for longest
+	Dir      string `json:"dir"`
+	Records  int    `json:"records"`
+	Blobs    int    `json:"blobs"`
+	Commands int    `json:"commands"` // stored commands, see commands.go
+	// Total file size of blobs, records and commands.
+	Bytes    int64          `json:"bytes"`
+	Oldest   time.Time      `json:"oldest,omitzero"`  // last use of the least recently used record
 	Counters cache.Counters `json:"counters"`         // of all builds so far
 	LastGC   time.Time      `json:"last_gc,omitzero"` // start of the last automatic gc
 }
@@ -58,8 +59,8 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	return st, err
 }
 
-// eachRecord visits the record files, sorted by name. A folder that cannot be read ends the walk
-// with an error; a file that vanishes meanwhile is passed over.
+// eachRecord visits the record files, sorted by name. It returns an error if a folder cannot be
+// read, and skips files that vanish concurrently.
 func (s *Store) eachRecord(ctx context.Context, visit func(name string, info fs.FileInfo)) error {
 	return eachDir(ctx, s.path("records"), func(dir string) error {
 		return eachFile(ctx, dir, func(info fs.FileInfo) {
@@ -81,7 +82,7 @@ func (s *Store) eachBlob(ctx context.Context, visit func(blobFile)) error {
 	})
 }
 
-// eachDir visits the 256 folders of a kind, in a folder.
+// eachDir visits the 256 subfolders of a folder.
 func eachDir(ctx context.Context, kind string, visit func(dir string) error) error {
 	dirs, err := readDir(kind)
 	if err != nil {
@@ -118,7 +119,7 @@ func eachFile(ctx context.Context, dir string, visit func(fs.FileInfo)) error {
 	return nil
 }
 
-// readDir is os.ReadDir, and empty for a folder that is not there (any more).
+// readDir is os.ReadDir, but returns no entries for a missing folder.
 func readDir(dir string) ([]fs.DirEntry, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !exists(dir) {

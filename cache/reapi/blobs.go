@@ -17,11 +17,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Blobs over gRPC. Small ones go in batches, several in one message; the others, and what is
-// compressed, have a stream each. A server lists apart what it takes compressed on streams and in
-// batches; only streams are used so.
+// Transfer of blobs over gRPC. Small blobs share a message; large and compressed blobs have a
+// stream each. A server announces separately which compressors it supports on streams and in
+// batches. Only streams are compressed.
 
-// read takes a small blob in one message, and a large one as a stream of messages.
+// read reads a small blob in one message and a large one as a stream.
 func (s *grpcServer) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error) {
 	if s.zstd.Load() && b.Size >= compressFrom {
 		to := &counter{to: w}
@@ -39,8 +39,8 @@ func (s *grpcServer) read(ctx context.Context, b Blob, w io.Writer) (wire int64,
 	return wire, s.fault(err)
 }
 
-// refusesZstd reports whether an error is that of a server that does not do what it says, or not
-// within our bounds. It is not asked again.
+// refusesZstd reports whether err shows that the server does not support zstd as announced, or
+// exceeds our limits. After that zstd is off for this server.
 func (s *grpcServer) refusesZstd(err error) bool {
 	code := status.Code(err)
 	refuses := code == codes.Unimplemented || code == codes.InvalidArgument || errors.Is(err, zstd.ErrWindowSizeExceeded)
@@ -50,8 +50,8 @@ func (s *grpcServer) refusesZstd(err error) bool {
 	return refuses
 }
 
-// readStream takes a blob from its beginning. It is never gone on with in the middle: at which byte
-// a compressed stream would go on is taken in two ways by servers.
+// readStream reads a blob from its beginning. It never resumes in the middle: servers disagree
+// about offsets in a compressed stream.
 func (s *grpcServer) readStream(ctx context.Context, b Blob, w io.Writer, compressed bool) (wire int64, err error) {
 	ctx, alive, cancel := withIdle(ctx, idle)
 	defer cancel()
@@ -68,7 +68,7 @@ func (s *grpcServer) readStream(ctx context.Context, b Blob, w io.Writer, compre
 	return from.n, err
 }
 
-// download is what comes on a stream.
+// download reads the content of a stream.
 type download struct {
 	stream bytestream.ByteStream_ReadClient
 	alive  func()
@@ -110,7 +110,7 @@ func (s *grpcServer) readSmall(ctx context.Context, b Blob, w io.Writer) (wire i
 	return 0, fmt.Errorf("%w: a batch without the blob %s", ErrWrong, b.Digest)
 }
 
-// write sends large blobs one by one, and small ones together.
+// write sends large blobs one by one, and small ones in batches.
 func (s *grpcServer) write(ctx context.Context, contents []content) (wire int64, err error) {
 	var batch []*re.BatchUpdateBlobsRequest_Request
 	size := int64(0)
@@ -145,10 +145,10 @@ func (s *grpcServer) write(ctx context.Context, contents []content) (wire int64,
 	return wire, flush()
 }
 
-// framing is at most what a blob's request takes in its message beyond its own bytes.
+// framing is the maximum overhead of a blob's request in its message.
 const framing = 8
 
-// requestOf reads a blob, and checks it.
+// requestOf reads a blob and checks its digest.
 func requestOf(c content) (*re.BatchUpdateBlobsRequest_Request, error) {
 	src, err := c.open()
 	if err != nil {
@@ -165,8 +165,8 @@ func requestOf(c content) (*re.BatchUpdateBlobsRequest_Request, error) {
 	return &re.BatchUpdateBlobsRequest_Request{Digest: digestOf(c.Blob), Data: data}, nil
 }
 
-// writeBatch sends blobs in one message. One that is too large for the server is halved, down to a
-// blob, which then gets a stream.
+// writeBatch sends blobs in one message. If the message is too large for the server, it sends
+// halves. A single blob that is still too large is sent as a stream.
 func (s *grpcServer) writeBatch(ctx context.Context, batch []*re.BatchUpdateBlobsRequest_Request) (wire int64, err error) {
 	if len(batch) == 0 {
 		return 0, nil
@@ -196,8 +196,8 @@ func (s *grpcServer) writeBatch(ctx context.Context, batch []*re.BatchUpdateBlob
 	return wire, s.fault(err)
 }
 
-// slowest is the speed in bytes a second at which what is sent in one message, and so cannot be
-// seen to move, must arrive.
+// slowest is the minimum speed of a message in bytes per second: a message shows no progress while
+// it is sent.
 const slowest = 64 << 10
 
 func (s *grpcServer) sendBatch(ctx context.Context, batch []*re.BatchUpdateBlobsRequest_Request) error {
@@ -223,7 +223,7 @@ func (s *grpcServer) sendBatch(ctx context.Context, batch []*re.BatchUpdateBlobs
 	return nil
 }
 
-// writeLarge sends a blob as a stream, compressed if that is worth it.
+// writeLarge sends a blob as a stream, compressed if that saves enough.
 func (s *grpcServer) writeLarge(ctx context.Context, c content) (wire int64, err error) {
 	send := func(compressed bool) (bool, error) {
 		src, err := c.open()
@@ -244,11 +244,11 @@ func (s *grpcServer) writeLarge(ctx context.Context, c content) (wire int64, err
 	return wire, s.fault(err)
 }
 
-// errEnded is what sending meets that a server has ended. One that has the blob already does so;
-// what it means stands in its answer.
+// errEnded reports that the server closed the stream early, for example because it has the blob.
+// Its response contains the reason.
 var errEnded = errors.New("the server has ended the stream")
 
-// writeStream sends a blob.
+// writeStream sends a blob as a stream and checks its digest.
 func (s *grpcServer) writeStream(ctx context.Context, b Blob, src io.Reader, compressed bool) (wire int64, err error) {
 	ctx, alive, cancel := withIdle(ctx, idle)
 	defer cancel()
@@ -264,24 +264,25 @@ func (s *grpcServer) writeStream(ctx context.Context, b Blob, src io.Reader, com
 	} else if _, err = io.Copy(to, checked); err == nil {
 		err = sum.check()
 	}
-	if err == nil { // before the last message: what is not finished is not kept
+	if err == nil { // check before the last message: the server discards an unfinished blob
 		err = to.send(true)
 	}
 	if err != nil && !errors.Is(err, errEnded) {
 		return to.req.WriteOffset, err
 	}
 	res, err := stream.CloseAndRecv()
-	if err == nil && !compressed && res.CommittedSize != b.Size && res.CommittedSize != -1 { // of what is compressed, servers count this or that
+	if err == nil && !compressed && res.CommittedSize != b.Size && res.CommittedSize != -1 {
+		// Not checked for compressed content: servers count either size.
 		err = fmt.Errorf("%w: %d bytes of %d were stored", ErrWrong, res.CommittedSize, b.Size)
 	}
 	return to.req.WriteOffset, err
 }
 
-// upload is what is sent on a stream.
+// upload writes content to a stream.
 type upload struct {
 	stream bytestream.ByteStream_WriteClient
 	alive  func()
-	req    bytestream.WriteRequest // the next; its offset is what was sent
+	req    bytestream.WriteRequest // the next message; WriteOffset is the number of bytes sent
 	buf    []byte
 }
 
@@ -313,7 +314,7 @@ func (u *upload) send(last bool) error {
 	return nil
 }
 
-// resource names a blob on a stream; upload is how it is written, or empty.
+// resource returns the resource name of a blob; upload is the prefix for writing, or empty.
 func (s *grpcServer) resource(upload string, compressed bool, b Blob) string {
 	name := s.instance
 	for _, part := range []string{upload, map[bool]string{false: "blobs", true: "compressed-blobs/zstd"}[compressed], b.Digest.String(), fmt.Sprint(b.Size)} {

@@ -15,37 +15,41 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
-// What kbuild keeps on a server, in the server's own terms:
+// kbuild stores two kinds of action cache entries on a server:
 //
-//	Under the key of the command ["kbuild", "records", COMMAND KEY] an entry with the records of that key: a file for each, named by the
-//	record's id. A lookup gets it, reads the records, and finds out which of them holds here, as it does with records on the disk.
-//	Under the key of ["kbuild", "outputs", COMMAND KEY, ID] an entry with the outputs of one record, files "0", "1" and so on. It is asked
-//	for before the record counts: a server that checks completeness then says whether it still has them, and keeps them for longer.
+//   - The key of the command ["kbuild", "records", COMMAND KEY] has an entry with the records of
+//     that key: one file per record, named by the record's id. A lookup gets the entry, reads the
+//     records, and finds out which of them is valid locally, as for records on disk.
+//   - The key of ["kbuild", "outputs", COMMAND KEY, ID] has an entry with the outputs of one
+//     record: files "0", "1" and so on. A lookup gets it before it uses the record. A server that
+//     checks completeness then reports whether it still has the outputs, and keeps them longer.
 //
-// The last writer of the first entry wins. What two wrote at once, one finds again another time: a
-// record that was lost is a miss.
+// The last writer of the first entry wins. Of two concurrent writers one loses its record, which is
+// a miss until it is stored again.
 
-// maxRecords bounds the records under one key, and so what one lookup reads.
+// maxRecords limits the records under one key, and so the data that one lookup reads.
 const maxRecords = 16
 
-// Client keeps records and their outputs on a server.
+// Client stores records and their outputs on a server.
 type Client struct {
 	s     server
 	known known
 	pulse pulse
 	room  room
-	wrong sync.Map // Blob: what came with other content, or not at all. A server that does not look says that it has it, and would keep it so for ever
+	// Set of the Blobs that arrived corrupt or not at all. They must be sent again even if the
+	// server claims to have them.
+	wrong sync.Map
 }
 
 // Close ends the connection.
 func (c *Client) Close() error { return c.s.Close() }
 
-// Connect asks the server what it can do. It must be called first.
+// Connect queries the abilities of the server. It must be called first.
 func (c *Client) Connect(ctx context.Context) (Abilities, error) { return c.s.connect(ctx) }
 
-// Records returns the records under a command key, the last written first, and the bytes that came
-// for them. A record is left out if it is damaged, is of another key, or claims more than an action
-// can have made.
+// Records returns the records under a command key, most recently written first, and the number of
+// bytes received. It omits a record that is damaged, has another key, or claims larger outputs than
+// an action can have.
 func (c *Client) Records(ctx context.Context, command cache.Key) (all []*cache.Record, wire int64, err error) {
 	e, err := c.s.get(ctx, recordsKey(command))
 	if errors.Is(err, ErrMiss) {
@@ -57,8 +61,8 @@ func (c *Client) Records(ctx context.Context, command cache.Key) (all []*cache.R
 	files := e.Files[:min(len(e.Files), maxRecords)]
 	texts, wires, errs := make([]bytes.Buffer, len(files)), make([]int64, len(files)), make([]error, len(files))
 	var reading sync.WaitGroup
-	room := int64(disk.MaxRecord) // for all of them: they are read into memory
-	for i, f := range files {     // all at once: a build waits for the last
+	room := int64(disk.MaxRecord) // for all of them together: they are read into memory
+	for i, f := range files {     // concurrently: a build waits for the last one
 		if f.Size <= room {
 			room -= f.Size
 			reading.Go(func() { wires[i], errs[i] = c.read(ctx, f.Blob, &texts[i]) })
@@ -79,7 +83,7 @@ func (c *Client) Records(ctx context.Context, command cache.Key) (all []*cache.R
 	return all, wire, err
 }
 
-// Has reports whether the server says that it has all outputs of a record.
+// Has reports whether the server claims to have all outputs of a record.
 func (c *Client) Has(ctx context.Context, r *cache.Record) (bool, error) {
 	key, _ := outputsKey(r)
 	e, err := c.s.get(ctx, key)
@@ -89,8 +93,8 @@ func (c *Client) Has(ctx context.Context, r *cache.Record) (bool, error) {
 	return err == nil && slices.Equal(e.Files, outputs(r)), err
 }
 
-// Fetch writes the content of an output to w, which keeps it in the folder dir, and returns the
-// bytes that came. w may have got something if there is an error, which may be ErrMiss.
+// Fetch writes the content of an output to w, which stores it in the folder dir. It returns the
+// number of bytes received. After an error, such as ErrMiss, w may have received a part.
 func (c *Client) Fetch(ctx context.Context, o cache.Output, dir string, w io.Writer) (wire int64, err error) {
 	b := Blob{o.Digest, o.Size}
 	total, err := bounded([]File{{Name: o.Path, Blob: b}})
@@ -105,10 +109,10 @@ func (c *Client) Fetch(ctx context.Context, o cache.Output, dir string, w io.Wri
 	return c.read(ctx, b, w)
 }
 
-// read reads a blob and checks it.
+// read reads a blob and checks its digest.
 func (c *Client) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error) {
 	check := newChecked(b, w)
-	if b.Size > 0 { // some servers do not have what is empty
+	if b.Size > 0 { // some servers do not store the empty blob
 		wire, err = c.s.read(ctx, b, check)
 	}
 	if err == nil {
@@ -120,12 +124,12 @@ func (c *Client) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err
 	return wire, err
 }
 
-// Store keeps a record and its outputs: the blobs first, then the entry of the outputs, then that
-// of the records. It gives the bytes that were sent.
+// Store sends a record and its outputs: first the blobs, then the entry of the outputs, then the
+// entry of the records. It returns the number of bytes sent.
 func (c *Client) Store(ctx context.Context, r *cache.Record, open func(cache.Output) (io.ReadCloser, error)) (sent int64, err error) {
 	text, err := disk.EncodeRecord(r)
 	if err == nil {
-		_, err = bounded(outputs(r)) // nobody would take it
+		_, err = bounded(outputs(r)) // no reader would accept it
 	}
 	if err != nil {
 		return 0, err
@@ -150,7 +154,7 @@ func (c *Client) Store(ctx context.Context, r *cache.Record, open func(cache.Out
 	first := File{Name: r.ID().String(), Blob: BlobOf(text)}
 	e := &Entry{[]File{first}}
 	switch old, err := c.s.get(ctx, ofRecords); {
-	case errors.Is(err, ErrMiss), errors.Is(err, ErrWrong): // which is replaced
+	case errors.Is(err, ErrMiss), errors.Is(err, ErrWrong): // the new entry replaces it
 	case err == nil:
 		e.Files = append(e.Files, slices.DeleteFunc(old.Files, func(f File) bool { return f.Name == first.Name })...)
 		e.Files = e.Files[:min(len(e.Files), maxRecords)]
@@ -160,7 +164,7 @@ func (c *Client) Store(ctx context.Context, r *cache.Record, open func(cache.Out
 	return sent, c.s.set(ctx, ofRecords, e)
 }
 
-// upload sends what the server lacks.
+// upload sends the blobs that the server lacks.
 func (c *Client) upload(ctx context.Context, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
 	all := make([]Blob, 0, len(blobs))
 	for b := range blobs {
@@ -202,7 +206,7 @@ func outputsKey(r *cache.Record) (Blob, [][]byte) {
 	return action("kbuild", "outputs", r.Command.String(), r.ID().String())
 }
 
-// outputs are the files of a record whose content is kept.
+// outputs returns the outputs of a record whose content is stored.
 func outputs(r *cache.Record) (files []File) {
 	for i, o := range r.Outputs {
 		if !o.Unkept {
@@ -212,7 +216,7 @@ func outputs(r *cache.Record) (files []File) {
 	return files
 }
 
-// uuid names an upload, as some servers want it named.
+// uuid returns a random UUID, which some servers require in the name of an upload.
 func uuid() string {
 	b := make([]byte, 16)
 	rand.Read(b)

@@ -17,21 +17,23 @@ import (
 	"time"
 )
 
-// Credentials give the headers of a call to a URI.
+// Credentials returns the headers of a call to a URI.
 type Credentials func(ctx context.Context, uri string) (map[string][]string, error)
 
-// Environment variables that say who asks. They are not attributes of a manifest: a project must
-// not be able to have a user's credentials sent to a server of its choice.
+// Environment variables with credentials. A manifest cannot set them: a project must not be able to
+// send a user's credentials to a server of its choice.
 const (
-	envHelper   = "KBUILD_REMOTE_CREDENTIAL_HELPER" // a program of Bazel's credential helper protocol
-	envToken    = "KBUILD_REMOTE_TOKEN_FILE"        // a file with a bearer token
-	envPassword = "KBUILD_REMOTE_PASSWORD_FILE"     // a file with USER:PASSWORD
-	envCA       = "KBUILD_REMOTE_CA"                // a file of certificates, PEM, of which one has signed the server's, besides the system's
-	envCert     = "KBUILD_REMOTE_CERT"              // a file with the certificate of the client
-	envKey      = "KBUILD_REMOTE_KEY"               // a file with its key
+	// A program of Bazel's credential helper protocol.
+	envHelper   = "KBUILD_REMOTE_CREDENTIAL_HELPER"
+	envToken    = "KBUILD_REMOTE_TOKEN_FILE"    // a file with a bearer token
+	envPassword = "KBUILD_REMOTE_PASSWORD_FILE" // a file with USER:PASSWORD
+	// A PEM file of CA certificates to trust in addition to the system's.
+	envCA   = "KBUILD_REMOTE_CA"
+	envCert = "KBUILD_REMOTE_CERT" // a file with the client's certificate
+	envKey  = "KBUILD_REMOTE_KEY"  // a file with its key
 )
 
-// credentialsOf are what the environment says, nil if it says nothing.
+// credentialsOf returns the credentials that the environment sets, or nil.
 func credentialsOf(env func(string) string) (Credentials, error) {
 	var all []Credentials
 	var names []string
@@ -56,7 +58,7 @@ func credentialsOf(env func(string) string) (Credentials, error) {
 	return nil, fmt.Errorf("%s are set: one of them can be meant", strings.Join(names, " and "))
 }
 
-// fromFile reads a file for each call: a token that is renewed is used at once.
+// fromFile reads the file for each call, so that a renewed token is used immediately.
 func fromFile(file string, spell func(string) string) Credentials {
 	return func(context.Context, string) (map[string][]string, error) {
 		text, err := os.ReadFile(file)
@@ -71,8 +73,8 @@ func fromFile(file string, spell func(string) string) Credentials {
 	}
 }
 
-// helper asks a program, as github.com/EngFlow/credential-helper-spec has it: `PROGRAM get`,
-// {"uri": ...} on its standard input.
+// helper runs a credential helper, see github.com/EngFlow/credential-helper-spec: `PROGRAM get`
+// with {"uri": ...} on its standard input.
 type helper struct {
 	program string
 	mu      sync.Mutex
@@ -84,10 +86,10 @@ type answered struct {
 	until   time.Time
 }
 
-// Limits of a credential helper, as Bazel has them.
+// Limits of a credential helper, equal to Bazel's.
 const (
 	helperTime = 10 * time.Second
-	helperKeep = 30 * time.Minute // where it says nothing else
+	helperKeep = 30 * time.Minute // if the helper sets no expiry
 )
 
 func (h *helper) headers(ctx context.Context, uri string) (map[string][]string, error) {
@@ -116,7 +118,7 @@ func (h *helper) ask(ctx context.Context, uri string) (a answered, err error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.program, "get")
-	question, _ := json.Marshal(map[string]string{"uri": uri}) // of strings there is no error
+	question, _ := json.Marshal(map[string]string{"uri": uri}) // encoding strings cannot fail
 	var out, said bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(question), &out, &said
 	if err := cmd.Run(); err != nil {
@@ -135,7 +137,7 @@ func (h *helper) ask(ctx context.Context, uri string) (a answered, err error) {
 	return answered{got.Headers, got.Expires}, nil
 }
 
-// tlsOf is how a server is believed, and who asks.
+// tlsOf returns the configuration for checking the server and identifying the client.
 func tlsOf(env func(string) string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := env(envCA); file != "" {

@@ -24,24 +24,25 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// maxSaid is how much of what a command says is taken, in bytes.
+// maxSaid is the maximum size of the stdout or stderr of a command, in bytes.
 const maxSaid = 32 << 20
 
-// attempts is how often a command is submitted whose inputs the server has lost meanwhile.
+// attempts is how often a command is submitted if the server loses its inputs.
 const attempts = 3
 
-// errFatal wraps what every command would get.
+// errFatal wraps an error that every command would get.
 var errFatal = errors.New("no command can run there")
 
 // executor is a server that runs commands.
 type executor interface {
-	// execute runs an action whose blobs are there; moved is called when the server says something.
+	// execute runs an action whose blobs the server has. It calls moved for every message from the
+	// server.
 	execute(ctx context.Context, action Blob, moved func()) (*re.ExecuteResponse, error)
-	// alive asks the server for something that costs it nothing.
+	// alive sends a cheap request to check that the server answers.
 	alive(ctx context.Context) error
 }
 
-// Execute runs a command. Its outputs are put where they are wanted if it ends well.
+// Execute runs a command. If it succeeds, its outputs are written to their destinations.
 func (c *Client) Execute(ctx context.Context, cmd *remote.Command) (*remote.Outcome, error) {
 	server, ok := c.s.(executor)
 	if !ok {
@@ -77,7 +78,7 @@ func (c *Client) Execute(ctx context.Context, cmd *remote.Command) (*remote.Outc
 	return nil, errors.New("the server loses inputs as quickly as they are sent")
 }
 
-// cause is why ctx has ended, or err.
+// cause returns why ctx has ended, or err if it has not.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -85,23 +86,24 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// judge finds the errors that every command would get.
+// judge wraps an error that every command would get in errFatal.
 func judge(err error) error {
 	switch status.Code(err) {
-	case codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition: // the last is: no worker for the platform
+	case codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition:
+		// FailedPrecondition: there is no worker for the platform.
 		return fmt.Errorf("%w: %w", errFatal, err)
 	}
 	return err
 }
 
-// job is a command as servers know it.
+// job is a command as REAPI blobs.
 type job struct {
 	action Blob
 	blobs  map[Blob]func() (io.ReadCloser, error)
 }
 
-// newJob makes the messages of a command. What it runs on is named in both, as servers look at one
-// or the other.
+// newJob builds the messages of a command. Both name the platform, since servers read one or the
+// other.
 func newJob(cmd *remote.Command) (*job, error) {
 	root, messages, err := inputTree(cmd)
 	if err != nil {
@@ -132,8 +134,8 @@ func newJob(cmd *remote.Command) (*job, error) {
 	return j, nil
 }
 
-// variables are those of an environment, each once with its last value, sorted as the specification
-// wants them.
+// variables returns the variables of an environment, each once with its last value, sorted as the
+// specification requires.
 func variables(env []string) (out []*re.Command_EnvironmentVariable) {
 	values := map[string]string{}
 	for _, e := range env {
@@ -146,7 +148,7 @@ func variables(env []string) (out []*re.Command_EnvironmentVariable) {
 	return out
 }
 
-// take brings home what a command has made and said.
+// take downloads the outputs, stdout and stderr of a command.
 func (c *Client) take(ctx context.Context, cmd *remote.Command, r *re.ActionResult, out *remote.Outcome) error {
 	begun := time.Now()
 	defer func() { out.Moving += time.Since(begun) }()
@@ -181,7 +183,7 @@ func (c *Client) take(ctx context.Context, cmd *remote.Command, r *re.ActionResu
 	return nil
 }
 
-// bring writes a blob to a new file, and gives the bytes that came.
+// bring downloads a blob to a new file and returns the number of bytes received.
 func (c *Client) bring(ctx context.Context, b Blob, file string, exec bool) (received int64, err error) {
 	mode := os.FileMode(0o666)
 	if exec {
@@ -198,7 +200,7 @@ func (c *Client) bring(ctx context.Context, b Blob, file string, exec bool) (rec
 	return received, err
 }
 
-// said is what a command has written, which comes with the result or as a blob.
+// said returns the stdout or stderr of a command, which is part of the result or a blob.
 func (c *Client) said(ctx context.Context, raw []byte, d *re.Digest) ([]byte, error) {
 	if len(raw) > 0 || d.GetSizeBytes() == 0 {
 		return raw, nil
@@ -215,7 +217,8 @@ func (c *Client) said(ctx context.Context, raw []byte, d *re.Digest) ([]byte, er
 	return text.Bytes(), err
 }
 
-// forget notes what the server says that it lacks. ok is false for every other error.
+// forget drops the known blobs if err reports that the server lacks some. ok is false for other
+// errors.
 func (c *Client) forget(err error) (ok bool) {
 	for _, d := range status.Convert(err).Details() {
 		if f, is := d.(*errdetails.PreconditionFailure); is {
@@ -230,14 +233,14 @@ func (c *Client) forget(err error) (ok bool) {
 	return ok
 }
 
-// known are the blobs that the server has, as far as it or we have said so in this build. Two who
-// want the same blob there send it once.
+// known tracks the blobs that the server has, according to its answers and our uploads in this
+// build. Concurrent commands with the same input send it once.
 type known struct {
 	mu    sync.Mutex
-	blobs map[Blob]chan struct{} // closed when the blob is there, or nobody sends it any more
+	blobs map[Blob]chan struct{} // closed when the server has the blob, or its upload has failed
 }
 
-// is notes that the server has a blob.
+// is records that the server has a blob.
 func (k *known) is(b Blob) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -250,7 +253,7 @@ func (k *known) is(b Blob) {
 	}
 }
 
-// forget takes back all that is known, but for what is on its way.
+// forget drops all blobs except those that are being sent.
 func (k *known) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -263,7 +266,7 @@ func (k *known) forget() {
 	}
 }
 
-// claim takes what nobody has sent or sends, and gives what others send.
+// claim returns the blobs that this caller must send, and the channels of those that others send.
 func (k *known) claim(blobs map[Blob]func() (io.ReadCloser, error)) (mine []Blob, others []<-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -281,21 +284,21 @@ func (k *known) claim(blobs map[Blob]func() (io.ReadCloser, error)) (mine []Blob
 	return mine, others
 }
 
-// has reports whether all of some blobs are there.
+// has reports whether the server has all these blobs.
 func (k *known) has(blobs map[Blob]func() (io.ReadCloser, error)) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for b := range blobs {
 		select {
 		case <-k.blobs[b]:
-		default: // it is on its way, or nobody has sent it
+		default: // it is being sent, or was not sent
 			return false
 		}
 	}
 	return true
 }
 
-// settle ends a claim: the blobs are there, or are not.
+// settle ends a claim. there reports whether the upload succeeded.
 func (k *known) settle(blobs []Blob, there bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -307,9 +310,9 @@ func (k *known) settle(blobs []Blob, there bool) {
 	}
 }
 
-// provide sees to it that the server has some blobs, and gives the bytes that were sent. What
-// another command is sending is waited for, and sent if that one gives up, as it does when it ends
-// here first: servers hand out commands whose inputs they lack.
+// provide sends the blobs that the server lacks and returns the number of bytes sent. It waits for
+// blobs that another command is sending. If that command is canceled, for example because its local
+// run has ended, provide sends them itself: servers also start commands whose inputs are missing.
 func (c *Client) provide(ctx context.Context, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
 	for {
 		mine, others := c.known.claim(blobs)
@@ -333,7 +336,7 @@ func (c *Client) provide(ctx context.Context, blobs map[Blob]func() (io.ReadClos
 	}
 }
 
-// send sends those of some blobs that were claimed, and settles that.
+// send sends the claimed blobs and settles the claim.
 func (c *Client) send(ctx context.Context, mine []Blob, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
 	if len(mine) == 0 {
 		return 0, nil
@@ -350,19 +353,19 @@ func (c *Client) send(ctx context.Context, mine []Blob, blobs map[Blob]func() (i
 	return sent, err
 }
 
-// pulse watches a server while commands run on it: a stopped one answers nothing for ever, and no
-// keepalive can be sent. While something moves it is there; else it is asked.
+// pulse monitors a server while commands run on it. A stopped server never answers, and keepalives
+// are not possible. While data arrives the server is alive; otherwise it is queried.
 type pulse struct {
 	mu    sync.Mutex
 	users int
-	stop  context.CancelFunc // of who asks
-	dead  context.Context    // ends with the server
-	last  atomic.Int64       // when something moved last, in Unix nanoseconds
+	stop  context.CancelFunc // stops the goroutine of ask
+	dead  context.Context    // ends when the server stops answering
+	last  atomic.Int64       // time of the last transfer or message, in Unix nanoseconds
 
-	beat, limit time.Duration // 0 is as below
+	beat, limit time.Duration // 0 means the defaults below
 }
 
-// How often the server is asked, and how long an answer may take.
+// The interval of queries, and the time limit of an answer.
 const (
 	beat  = 500 * time.Millisecond
 	limit = 1500 * time.Millisecond
@@ -372,7 +375,7 @@ var errStopped = errors.New("the server does not answer any more")
 
 func (p *pulse) moved() { p.last.Store(time.Now().UnixNano()) }
 
-// watch gives a context that ends when the server does not answer any more. done must be called.
+// watch returns a context that ends when the server stops answering. The caller must call done.
 func (p *pulse) watch(parent context.Context, s executor) (ctx context.Context, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

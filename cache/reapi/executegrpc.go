@@ -16,12 +16,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// silent is for how long a server may say nothing of a command that runs. Buildbarn says something
-// each minute; after that the command is asked for anew.
+// silent is how long a server may send nothing about a running command. Buildbarn sends a message
+// each minute. After that time the stream is opened again.
 const silent = 90 * time.Second
 
-// resumes is how often a stream that broke is taken up again, and backoff how long it is waited
-// before the first time.
+// resumes is how often a broken stream is opened again, and backoff the delay before the first
+// time.
 const (
 	resumes = 4
 	backoff = 100 * time.Millisecond
@@ -32,7 +32,7 @@ func (s *grpcServer) alive(ctx context.Context) error {
 	return err
 }
 
-// executes reports whether a server runs commands with our digests.
+// executes reports whether the server runs commands with SHA-256 digests.
 func executes(c *re.ServerCapabilities) bool {
 	e := c.GetExecutionCapabilities()
 	known := len(e.GetDigestFunctions()) == 0 || e.GetDigestFunction() == re.DigestFunction_SHA256
@@ -42,8 +42,8 @@ func executes(c *re.ServerCapabilities) bool {
 	return e.GetExecEnabled() && known
 }
 
-// execute implements executor. A stream that breaks is taken up where it was; where the server
-// knows nothing of it any more the action is submitted again, which makes the same.
+// execute implements executor. It resumes a broken stream. If the server no longer knows the
+// operation, it submits the action again, which has the same result.
 func (s *grpcServer) execute(ctx context.Context, action Blob, moved func()) (*re.ExecuteResponse, error) {
 	client := re.NewExecutionClient(s.conn)
 	submit := func(ctx context.Context) (grpc.ServerStreamingClient[longrunningpb.Operation], error) {
@@ -74,7 +74,7 @@ func (s *grpcServer) execute(ctx context.Context, action Blob, moved func()) (*r
 	}
 }
 
-// transient are errors of a connection, or of a server that has too much to do.
+// transient reports errors of a connection or of an overloaded server.
 func transient(code codes.Code) bool {
 	switch code {
 	case codes.Unavailable, codes.Aborted, codes.Internal, codes.Unknown, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Canceled:
@@ -83,7 +83,7 @@ func transient(code codes.Code) bool {
 	return false
 }
 
-// follow reads a stream until the operation is done. name becomes that of the operation.
+// follow reads a stream until the operation is done. It sets name to that of the operation.
 func follow(ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[longrunningpb.Operation], error), name *string, moved func()) (*re.ExecuteResponse, error) {
 	ctx, alive, cancel := withIdle(ctx, silent)
 	defer cancel()
@@ -119,8 +119,8 @@ func follow(ctx context.Context, open func(context.Context) (grpc.ServerStreamin
 	}
 }
 
-// account takes what the worker says that a command has cost. It is for estimates: a worker may say
-// anything.
+// account copies the resource usage that the worker reports. Use it only for estimates: a worker
+// may report anything.
 func account(out *remote.Outcome, m *re.ExecutedActionMetadata) {
 	out.Worker = m.GetWorker()
 	if begun, ended := m.GetExecutionStartTimestamp(), m.GetExecutionCompletedTimestamp(); begun != nil && ended != nil {
@@ -139,7 +139,7 @@ func account(out *remote.Outcome, m *re.ExecutedActionMetadata) {
 	}
 }
 
-// wireField is the last value of a field of a message whose description is not linked in.
+// wireField is the last value of a field in a message whose descriptor is not linked in.
 type wireField struct {
 	number uint64
 	bytes  []byte
@@ -170,7 +170,7 @@ func wireFields(m []byte) map[protowire.Number]wireField {
 	return out
 }
 
-// duration reads a google.protobuf.Duration.
+// duration parses a google.protobuf.Duration.
 func duration(m []byte) time.Duration {
 	f := wireFields(m)
 	return time.Duration(f[1].number)*time.Second + time.Duration(f[2].number)

@@ -19,19 +19,19 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Limits. Most servers refuse a message of more than 4 MiB, its framing included, also those that
-// announce no limit of their own (0).
+// Limits. Most servers refuse messages of more than 4 MiB, including framing, even if they announce
+// no limit (0).
 const (
 	maxBatch   = 3 << 20   // bytes of one message with blobs
-	small      = 256 << 10 // a blob of more bytes has a stream of its own, on which it is seen to move
-	chunk      = 64 << 10  // bytes of a message of a stream
+	small      = 256 << 10 // a larger blob has a stream of its own, which shows progress
+	chunk      = 64 << 10  // bytes of content in one message of a stream
 	maxDigests = 10_000    // in one FindMissingBlobs
-	received   = 64 << 20  // what may come in one message: a server's limit is for the server to keep
+	received   = 64 << 20  // bytes of a received message: the server enforces its own limit
 )
 
-// idle is for how long a stream may bring nothing, and call for how long a call without a stream
-// may take. A stopped server answers nothing for ever, and no keepalive can be sent: servers drop a
-// client that pings more than once in five minutes.
+// idle is how long a stream may receive nothing, and call the time limit of a call without a
+// stream. A stopped server never answers, and keepalives are not possible: servers drop a client
+// that pings more than once in five minutes.
 const (
 	idle = 20 * time.Second
 	call = 10 * time.Second
@@ -43,15 +43,15 @@ type grpcServer struct {
 	instance string
 	batch    atomic.Int64  // bytes of one message with blobs
 	zstd     atomic.Bool   // streams may be compressed
-	maxBlob  int64         // bytes of a blob that may be written; 0 is any
-	backoff  time.Duration // before a broken stream is taken up
+	maxBlob  int64         // maximum bytes of a blob to write; 0 means no limit
+	backoff  time.Duration // delay before a broken stream is opened again
 	caps     re.CapabilitiesClient
 	cas      re.ContentAddressableStorageClient
 	ac       re.ActionCacheClient
 	bytes    bytestream.ByteStreamClient
 }
 
-// dial makes a server of an address, host:port. Nothing is sent yet.
+// dial returns a client for an address, host:port. It sends nothing yet.
 func dial(address, instance string, tls credentials.TransportCredentials, auth credentials.PerRPCCredentials) (*grpcServer, error) {
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(tls),
@@ -80,7 +80,8 @@ func (s *grpcServer) connect(ctx context.Context) (Abilities, error) {
 	ctx, cancel := context.WithTimeout(ctx, call)
 	defer cancel()
 	c, err := s.caps.GetCapabilities(ctx, &re.GetCapabilitiesRequest{InstanceName: s.instance})
-	if status.Code(err) == codes.Unimplemented { // as the specification wants it taken: 2.0 without anything optional
+	if status.Code(err) == codes.Unimplemented {
+		// The specification says: treat it as 2.0 without optional features.
 		return Abilities{Server: "REAPI 2.0", Updates: true}, nil
 	}
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *grpcServer) missingOf(ctx context.Context, blobs []Blob) (out []Blob, e
 	return out, nil
 }
 
-// fault is an error in words; NOT_FOUND is ErrMiss.
+// fault translates a gRPC error: NOT_FOUND becomes ErrMiss.
 func (s *grpcServer) fault(err error) error {
 	switch status.Code(err) {
 	case codes.OK:
@@ -181,7 +182,8 @@ func blobOf(d *re.Digest) (Blob, error) {
 }
 
 func resultOf(e *Entry) *re.ActionResult {
-	r := &re.ActionResult{ExecutionMetadata: &re.ExecutedActionMetadata{Worker: "kbuild"}} // bazel-remote takes no empty entry
+	// bazel-remote refuses an empty entry.
+	r := &re.ActionResult{ExecutionMetadata: &re.ExecutedActionMetadata{Worker: "kbuild"}}
 	for _, f := range e.Files {
 		r.OutputFiles = append(r.OutputFiles, &re.OutputFile{Path: f.Name, Digest: digestOf(f.Blob), IsExecutable: f.Exec})
 	}
@@ -203,17 +205,17 @@ func entryOf(r *re.ActionResult) (*Entry, error) {
 	return e, nil
 }
 
-// tooLarge reports whether a server or a library refuses a message for its size. gRPC's libraries
-// in Go, C and Java say so in words, and use the code for other things too; some servers say that
-// the argument is invalid.
+// tooLarge reports whether a server or library refuses a message for its size. gRPC's libraries in
+// Go, C and Java use a code with several meanings, so their text decides. Some servers report an
+// invalid argument.
 func tooLarge(err error) bool {
 	text := status.Convert(err).Message()
 	return status.Code(err) == codes.InvalidArgument ||
 		status.Code(err) == codes.ResourceExhausted && (strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size"))
 }
 
-// action is the key of an entry with some words, as servers and their tools know keys: the digest
-// of an action, whose command is the words. Both messages are blobs of their own.
+// action returns the key of an entry: the digest of an action whose command is words. Servers and
+// their tools know such keys. The server must have the messages as blobs.
 func action(words ...string) (key Blob, messages [][]byte) {
 	command := marshal(&re.Command{Arguments: words})
 	root := marshal(&re.Directory{})
@@ -221,7 +223,7 @@ func action(words ...string) (key Blob, messages [][]byte) {
 	return BlobOf(a), [][]byte{root, command, a}
 }
 
-// withIdle gives a context that ends when alive was not called for as long as d.
+// withIdle returns a context that ends if alive is not called for the duration d.
 func withIdle(parent context.Context, d time.Duration) (ctx context.Context, alive func(), cancel func()) {
 	ctx, stop := context.WithCancelCause(parent)
 	t := time.AfterFunc(d, func() { stop(fmt.Errorf("nothing came for %s", d)) })

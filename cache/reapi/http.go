@@ -15,26 +15,28 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// httpServer is a web server with Bazel's layout: BASE/ac/HASH holds entries and BASE/cas/HASH
-// blobs, both by GET and PUT. bazel-remote knows what they are; nginx and the like keep what they
-// are given.
+// httpServer is a client of a web server with Bazel's layout: BASE/ac/HASH for entries and
+// BASE/cas/HASH for blobs, both by GET and PUT. bazel-remote understands the content; nginx and
+// similar servers only store it.
 type httpServer struct {
 	base   string
 	client *http.Client
 	header func(ctx context.Context, req *http.Request) error
 }
 
-// maxEntry bounds the text of an entry.
+// maxEntry is the maximum size of an entry.
 const maxEntry = 4 << 20
 
 func newHTTP(base string, transport *http.Transport, header func(context.Context, *http.Request) error) *httpServer {
 	transport.DisableCompression = true
 	transport.MaxIdleConnsPerHost = 64 // the default of 2 opens a connection for nearly every blob
 	transport.ResponseHeaderTimeout = call
-	transport.ExpectContinueTimeout = time.Second // so that a server refuses before the content is sent
+	// A server can refuse before the content is sent.
+	transport.ExpectContinueTimeout = time.Second
 	transport.DialContext = (&net.Dialer{Timeout: call}).DialContext
 	return &httpServer{strings.TrimSuffix(base, "/"), &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // another host must not get the credentials, nor a PUT become a GET
+		// Do not send credentials to another host, nor turn a PUT into a GET.
+		return http.ErrUseLastResponse
 	}}, header}
 }
 
@@ -44,8 +46,8 @@ func (s *httpServer) Close() error {
 	return nil
 }
 
-// connect asks for the entry of nothing: whatever the answer says, somebody is there who lets us
-// ask.
+// connect requests an entry that does not exist: any valid answer shows that the server accepts our
+// requests.
 func (s *httpServer) connect(ctx context.Context) (Abilities, error) {
 	key, _ := action("kbuild")
 	if _, err := s.get(ctx, key); err != nil && err != ErrMiss {
@@ -108,7 +110,7 @@ func (s *httpServer) write(ctx context.Context, contents []content) (wire int64,
 	return wire, nil
 }
 
-// download takes what a server keeps, compressed if it likes.
+// download reads a blob or an entry. The server may compress a blob.
 func (s *httpServer) download(ctx context.Context, kind string, b Blob, w io.Writer) (wire int64, err error) {
 	ctx, alive, cancel := withIdle(ctx, idle)
 	defer cancel()
@@ -140,10 +142,10 @@ func (s *httpServer) download(ctx context.Context, kind string, b Blob, w io.Wri
 	return body.n, err
 }
 
-// upload sends content, checked while it is sent: the server cannot, as a rule. What turns out to
-// be wrong ends before its last byte, and the server, which was told the length, drops it. It is
-// never compressed: nothing tells a server that would decode it from one that would keep it as it
-// comes, and give it to others so.
+// upload sends content and checks its digest while sending, since most servers cannot. If the
+// digest is wrong, upload stops before the last byte, and the server drops the incomplete request.
+// The content is never compressed: some servers would store it as sent and serve it to others in
+// that form.
 func (s *httpServer) upload(ctx context.Context, kind string, c content) (wire int64, err error) {
 	ctx, alive, cancel := withIdle(ctx, idle)
 	defer cancel()
@@ -151,7 +153,7 @@ func (s *httpServer) upload(ctx context.Context, kind string, c content) (wire i
 	if err != nil {
 		return 0, err
 	}
-	var sent atomic.Int64 // of a body that may still be read when the server has answered
+	var sent atomic.Int64 // the transport may still read the body after the server has answered
 	req.GetBody = func() (io.ReadCloser, error) {
 		src, err := c.open()
 		if err != nil {
@@ -177,7 +179,9 @@ func (s *httpServer) upload(ctx context.Context, kind string, c content) (wire i
 	req.ContentLength = c.Size
 	req.Header.Set("Content-Type", "application/octet-stream")
 	req.Header.Set("Expect", "100-continue")
-	req.Header["Idempotency-Key"] = nil // not sent; net/http then sends again what a server did not read that was just closing the connection
+	// A nil value is not sent, but net/http then retries if the server was just closing the
+	// connection.
+	req.Header["Idempotency-Key"] = nil
 	res, err := s.client.Do(req)
 	if err != nil {
 		return sent.Load(), err
@@ -202,7 +206,7 @@ func (s *httpServer) request(ctx context.Context, method, kind string, b Blob) (
 	return req, err
 }
 
-// StatusError is an answer that is neither what was asked for nor a miss.
+// StatusError is an HTTP status other than success and 404.
 type StatusError struct{ Code int }
 
 func (e StatusError) Error() string {
@@ -211,7 +215,7 @@ func (e StatusError) Error() string {
 
 func refused(res *http.Response) error { return StatusError{res.StatusCode} }
 
-// limited refuses more than some bytes.
+// limited returns an error after left bytes.
 type limited struct {
 	to   io.Writer
 	left int
@@ -224,7 +228,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.to.Write(p)
 }
 
-// verified gives the bytes of a blob, the last of them only if all are right.
+// verified reads a blob, and returns its last bytes only if the digest is right.
 type verified struct {
 	from io.Reader
 	sum  *checked

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// requestMetadata is the header by which servers know which calls are of one build: they share
-// machines fairly by it, and write it into logs.
+// requestMetadata is the header that groups the calls of one build: servers use it for fair
+// scheduling and for logs.
 const requestMetadata = "build.bazel.remote.execution.v2.requestmetadata-bin"
 
-// ofOneBuild gives all calls of a connection one name.
+// ofOneBuild adds the same invocation ID to all calls of a connection.
 func ofOneBuild() []grpc.DialOption {
 	value := string(marshal(&re.RequestMetadata{ToolDetails: &re.ToolDetails{ToolName: "kbuild"}, ToolInvocationId: uuid()}))
 	named := func(ctx context.Context) context.Context {

@@ -13,8 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Open makes a client of the server at an address, see cache.ParseAddress, and sends nothing yet.
-// Who asks is in the environment, see credentials.go.
+// Open returns a client of the server at an address, see cache.ParseAddress. It sends nothing yet.
+// The environment provides the credentials, see credentials.go.
 func Open(address string, env func(string) string) (*Client, error) {
 	who, err := credentialsOf(env)
 	if err != nil {

@@ -11,19 +11,20 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// A server may claim that an output has any size, and send as much: the result of a command that it
-// ran, and a record that somebody has stored there. Content is checked against its claim while it
-// comes, so it is enough to bound the claims before the first byte is requested. An action whose
-// claims exceed a bound runs here.
+// A server may claim that an output has any size, and send as much. The claim may be in the result
+// of a remote command, or in a record that somebody stored there. The client checks content against
+// its claim while receiving it. So it is enough to limit the claims before the first byte is
+// requested. An action whose claims exceed a limit runs locally.
 
-// The bounds of all outputs of an action. Code for GPUs ends in a host program, whose parts reach
-// each other over 2 GiB at most.
+// The limits of all outputs of an action together. Code for GPUs ends in a host program, whose
+// parts reach each other over 2 GiB at most.
 const (
 	mostBytes = 2 << 30
 	mostFiles = 1 << 16
 )
 
-// bounded returns the bytes of the outputs of an action. It is an error if they are too many.
+// bounded returns the total size of the outputs of an action. It returns an error if they exceed
+// the limits.
 func bounded(files []File) (total int64, err error) {
 	if len(files) > mostFiles {
 		return 0, fmt.Errorf("%w: an action with %d outputs; at most %d are possible", ErrWrong, len(files), mostFiles)
@@ -37,8 +38,8 @@ func bounded(files []File) (total int64, err error) {
 	return total, nil
 }
 
-// outputsOf returns the outputs that a command should have made, in its order, and their bytes.
-// Others that the server lists are ignored.
+// outputsOf returns the outputs of a command, in its order, and their total size. It ignores others
+// that the server lists.
 func outputsOf(cmd *remote.Command, r *re.ActionResult) (files []File, total int64, err error) {
 	made := map[string]*re.OutputFile{}
 	for _, f := range r.GetOutputFiles() {
@@ -59,19 +60,19 @@ func outputsOf(cmd *remote.Command, r *re.ActionResult) (files []File, total int
 	return files, total, err
 }
 
-// errRoom wraps a refusal to fetch what would fill the disk.
+// errRoom wraps a refusal to fetch outputs that would fill the disk.
 var errRoom = errors.New("there is too little space")
 
-// room is the disk space that outputs on their way may take.
+// room limits the disk space of outputs that are being received.
 type room struct {
 	mu    sync.Mutex
 	taken int64
-	free  func(dir string) (int64, error) // bytes of the file system; nil asks it
+	free  func(dir string) (int64, error) // free bytes of the file system; nil means freeSpace
 }
 
-// take sets bytes aside below dir, until back is called. All that is on its way may have half of
-// what is free: many commands at once would fill a disk that is large enough for each of them, and
-// what runs here needs some of it too.
+// take reserves bytes below dir until back is called. All reservations together may use half of the
+// free space. Many concurrent commands could fill a disk that is large enough for each of them, and
+// local actions need space too.
 func (r *room) take(dir string, bytes int64) (back func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,12 +18,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// uploads is how many records are sent at once. Each takes a dozen round trips: with few at once,
-// the end of a build waits for a server that is far away. With very many, what a build has just
-// made takes the line from what it waits for.
+// uploads is the number of records that are sent concurrently. Each takes a dozen round trips: with
+// few at a time, the end of a build waits for a distant server. With very many, uploads take
+// bandwidth from the downloads that a build waits for.
 const uploads = 16
 
-// Serve answers the requests of kbuild until there are no more.
+// Serve answers the requests of kbuild until in ends.
 func Serve(in io.Reader, out io.Writer) error {
 	s := &session{enc: json.NewEncoder(out), cancels: map[int]context.CancelFunc{}, slots: make(chan struct{}, uploads)}
 	dec := json.NewDecoder(in)
@@ -40,7 +40,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// session is one kbuild that asks.
+// session is the connection to one kbuild.
 type session struct {
 	client *Client
 	store  *disk.Store
@@ -80,7 +80,7 @@ func (s *session) answer(r remote.Request, a remote.Answer) {
 	defer s.mu.Unlock()
 	delete(s.cancels, r.ID)
 	a.ID = r.ID
-	s.enc.Encode(a) // kbuild has gone if it cannot be written
+	s.enc.Encode(a) // a failed write means that kbuild has ended
 }
 
 func (s *session) hello(ctx context.Context, r remote.Request) (a remote.Answer) {
@@ -131,8 +131,8 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 	return a
 }
 
-// fetch brings an output into the local store, checked twice: as it comes, and by the store. It
-// gives the bytes that came.
+// fetch stores an output in the local store. The client and the store both check its digest. It
+// returns the number of bytes received.
 func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool, wire int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -154,7 +154,7 @@ func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool
 	return err == nil, wire, err
 }
 
-// moving tells kbuild, of a request, that content is on its way.
+// moving tells kbuild that the content of a request is being transferred.
 type moving struct {
 	s    *session
 	id   int
@@ -174,7 +174,7 @@ func (m *moving) tell() {
 	m.s.enc.Encode(remote.Answer{ID: m.id, Moves: true})
 }
 
-// movingReader tells of all that is read.
+// movingReader calls moved for each read.
 type movingReader struct {
 	io.ReadCloser
 	moved func()
@@ -186,7 +186,7 @@ func (m movingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// movingWriter tells of all that is written.
+// movingWriter calls moved for each write.
 type movingWriter struct {
 	io.Writer
 	moved func()

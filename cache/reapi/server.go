@@ -1,6 +1,7 @@
-// Package reapi speaks to action caches on other machines: servers of the Remote Execution API over
-// gRPC, as bazel-remote, Buildbarn and BuildGrid are. It is linked into kbuild-remote alone: its
-// libraries take two milliseconds to start, which is half of a build with nothing to do.
+// Package reapi is a client of remote action caches: servers of the Remote Execution API over gRPC,
+// such as bazel-remote, Buildbarn and BuildGrid, and Bazel's HTTP caches. It knows records, blobs
+// and remote commands, and nothing of builds. Only kbuild-remote links it: its libraries take two
+// milliseconds to start, which is half of a null build.
 package reapi
 
 import (
@@ -14,17 +15,18 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Blob names content by its digest and its size in bytes.
+// Blob identifies content by its digest and its size in bytes.
 type Blob struct {
 	Digest cache.Digest
 	Size   int64
 }
 
-// BlobOf is the name of b.
+// BlobOf returns the Blob of b.
 func BlobOf(b []byte) Blob { return Blob{sha256.Sum256(b), int64(len(b))} }
 
-// Entry is what a server keeps under a key: names, and the blobs behind them. A server may forget
-// it whole, and answers that check completeness do so as soon as one of its blobs is gone.
+// Entry is the value that a server stores under a key: names and their blobs. A server may drop an
+// entry at any time. A server that checks completeness drops it as soon as one of its blobs is
+// gone.
 type Entry struct{ Files []File }
 
 // File is one blob of an entry.
@@ -34,46 +36,46 @@ type File struct {
 	Exec bool
 }
 
-// content is a blob that is sent. It is opened again where it must be sent again.
+// content is a blob to send. open is called again for each retry.
 type content struct {
 	Blob
 	open func() (io.ReadCloser, error)
 }
 
-// ErrMiss is what a server says that does not have something.
+// ErrMiss reports that the server does not have an entry or a blob.
 var ErrMiss = errors.New("not in the remote cache")
 
-// ErrWrong wraps content that is not what its digest says, and answers that cannot be.
+// ErrWrong wraps errors about content with a wrong digest and about invalid answers.
 var ErrWrong = errors.New("wrong answer of the remote cache")
 
-// server is one that keeps entries and blobs. Every method ends with its context, and may be called
+// server stores entries and blobs. Every method returns when its context ends, and may be called
 // concurrently.
 type server interface {
-	// connect asks what the server can do, once.
+	// connect queries the abilities of the server, once.
 	connect(ctx context.Context) (Abilities, error)
-	// get gives the entry under a key; ErrMiss if there is none.
+	// get returns the entry under a key, or ErrMiss.
 	get(ctx context.Context, key Blob) (*Entry, error)
-	// set puts an entry under the key that action and command, whose messages are given, stand for.
-	// All blobs of it are there.
+	// set stores an entry under a key that action returned. The server must have all blobs of the
+	// entry and of the key.
 	set(ctx context.Context, key Blob, e *Entry) error
-	// missing gives those of some blobs that the server lacks. A server that cannot say lacks all.
+	// missing returns the blobs that the server lacks. A server that cannot tell lacks all.
 	missing(ctx context.Context, blobs []Blob) ([]Blob, error)
-	// read writes the content of a blob, which may be wrong, to w, and gives the bytes that came;
-	// ErrMiss if there is none.
+	// read writes the content of a blob to w, unchecked, and returns the number of bytes received.
+	// The error for a missing blob is ErrMiss.
 	read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error)
-	// write stores blobs, each checked before it is complete, and gives the bytes that were sent.
+	// write stores blobs, each checked before it is complete, and returns the number of bytes sent.
 	write(ctx context.Context, contents []content) (wire int64, err error)
 	io.Closer
 }
 
-// Abilities are what a server says of itself.
+// Abilities are the features that a server announces.
 type Abilities struct {
-	Server   string // what it speaks, to be shown: "REAPI 2.3"
+	Server   string // its protocol, for display: "REAPI 2.3"
 	Executes bool   // it runs commands
 	Updates  bool   // entries may be written; the server may still refuse
 }
 
-// checked takes content and checks that it is that of a blob, while it goes to where it should.
+// checked passes content of a blob on to a writer, and checks its size and digest.
 type checked struct {
 	want Blob
 	to   io.Writer

@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// folder is one of the folders that a command finds.
+// folder is a folder of a command's inputs.
 type folder struct {
 	files   map[string]*re.FileNode
 	folders map[string]*folder
@@ -22,9 +22,8 @@ func newFolder() *folder {
 	return &folder{map[string]*re.FileNode{}, map[string]*folder{}}
 }
 
-// inputTree is the folder of a command, in the messages that servers know it by: one for each
-// folder, which names its files and the messages of the folders in it. The first is that of the
-// folder itself.
+// inputTree returns the input root of a command: one message for each folder, which names its files
+// and the messages of its subfolders. root is the Blob of the root folder's message.
 func inputTree(cmd *remote.Command) (root Blob, messages [][]byte, err error) {
 	top := newFolder()
 	for _, dir := range cmd.Folders {
@@ -47,7 +46,7 @@ func inputTree(cmd *remote.Command) (root Blob, messages [][]byte, err error) {
 	return root, messages, nil
 }
 
-// folder is the folder of a name, which is made if need be.
+// folder returns the folder with this name, and creates it if necessary.
 func (f *folder) folder(name string) (*folder, error) {
 	if name = path.Clean(name); name == "." {
 		return f, nil
@@ -67,7 +66,7 @@ func (f *folder) folder(name string) (*folder, error) {
 	return f, nil
 }
 
-// encode appends the message of f behind those of the folders in it.
+// encode appends the messages of f and its subfolders, with that of f last.
 func (f *folder) encode(messages [][]byte) (Blob, [][]byte) {
 	m := &re.Directory{}
 	for _, file := range f.files {
@@ -84,7 +83,7 @@ func (f *folder) encode(messages [][]byte) (Blob, [][]byte) {
 	return BlobOf(text), append(messages, text)
 }
 
-// marshal gives one and the same bytes for one message.
+// marshal returns the same bytes for equal messages.
 func marshal(m proto.Message) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

@@ -9,15 +9,18 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Content is compressed on the way where the server offers zstd, where there is enough of it, and
-// where it shrinks. A blob is one frame when it is sent. What comes may be several, and frames to
-// be skipped among them: bazel-remote begins with one over HTTP.
+// Content is compressed for transfer if the server supports zstd, the content is large enough, and
+// a sample shrinks. We send a blob as one frame. A server may send several frames, with skippable
+// frames among them: bazel-remote starts with one over HTTP.
 
 const (
-	compressFrom  = 1 << 10   // bytes; a smaller blob goes with others in one message, which saves more
-	sampleSize    = 64 << 10  // of the content, to see whether it shrinks
-	encoderWindow = 512 << 10 // servers bound the window that they take; a larger one gains 1 % on objects
-	maxWindow     = 8 << 20   // which RFC 8878 advises all to take and none to exceed; streams of a few bytes declare it too
+	// Minimum size in bytes: a smaller blob shares a message with others, which saves more.
+	compressFrom = 1 << 10
+	sampleSize   = 64 << 10 // bytes of the content to try compression on
+	// Servers limit the window that they accept; a larger one gains 1 % on objects.
+	encoderWindow = 512 << 10
+	// RFC 8878 recommends this limit for all; even streams of a few bytes may declare it.
+	maxWindow = 8 << 20
 )
 
 var encoders = sync.Pool{New: func() any {
@@ -37,7 +40,7 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
-// shrinks looks at the beginning of content.
+// shrinks compresses the beginning of the content to see whether it pays off.
 func shrinks(src *bufio.Reader) bool {
 	sample, _ := src.Peek(sampleSize)
 	e := encoders.Get().(*zstd.Encoder)
@@ -45,8 +48,8 @@ func shrinks(src *bufio.Reader) bool {
 	return len(e.EncodeAll(sample, nil)) <= len(sample)-len(sample)/8
 }
 
-// encode writes src to dst as one frame, which ends only if check finds nothing wrong with what was
-// read.
+// encode writes src to dst as one frame. It completes the frame only if check returns no error for
+// what was read.
 func encode(dst io.Writer, src io.Reader, check func() error) error {
 	e := encoders.Get().(*zstd.Encoder)
 	defer encoders.Put(e)
@@ -61,8 +64,8 @@ func encode(dst io.Writer, src io.Reader, check func() error) error {
 	return e.Close()
 }
 
-// decode writes to dst what src decodes to, which should be a blob. It ends with the first byte
-// more: a few bytes can decode to more than any disk holds.
+// decode writes the decompressed src, which should be b, to dst. It stops after one byte too many:
+// a few bytes can decompress to more than any disk holds.
 func decode(dst io.Writer, src io.Reader, b Blob) error {
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)
@@ -75,7 +78,7 @@ func decode(dst io.Writer, src io.Reader, b Blob) error {
 	return err
 }
 
-// decoding tells the errors of what is decoded from those of where it comes from.
+// decoding distinguishes errors of decompression from errors of the source.
 type decoding struct {
 	of   Blob
 	from io.Reader
@@ -111,7 +114,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// counter counts the bytes that pass.
+// counter counts the bytes that it passes on.
 type counter struct {
 	from io.Reader
 	to   io.Writer

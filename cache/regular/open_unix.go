@@ -12,24 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open is os.OpenFile for regular files; what else is there gives ErrKind (a folder EISDIR), at
-// once. os.OpenFile asks the kernel of every file whether it can be waited for, which takes five
-// system calls, and of a regular file the answer is no: more calls than reading a small file takes.
+// Open is os.OpenFile for regular files. For anything else it returns ErrKind, or EISDIR for a
+// folder, without blocking. os.OpenFile also tries to register every file with the poller, which is
+// useless for a regular file. It takes five system calls, more than reading a small file.
 func Open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	fd, err := open(name, flag, perm)
 	if err != nil {
 		return nil, err
 	}
 	if !fresh(flag) {
-		unix.FcntlInt(uintptr(fd), unix.F_SETFL, flag&unix.O_APPEND) // else package os takes it for something to be waited for
+		// O_NONBLOCK would make package os register it with the poller.
+		unix.FcntlInt(uintptr(fd), unix.F_SETFL, flag&unix.O_APPEND)
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// fresh reports that what is opened was not there before.
+// fresh reports whether opening with these flags creates the file.
 func fresh(flag int) bool { return flag&os.O_CREATE != 0 && flag&os.O_EXCL != 0 }
 
-// open does not wait for the other end of a pipe, and looks at what it has opened.
+// open opens a file without waiting for the other end of a pipe, and checks its type.
 func open(name string, flag int, perm fs.FileMode) (int, error) {
 	nonblock := unix.O_NONBLOCK
 	if fresh(flag) {
@@ -41,7 +42,8 @@ func open(name string, flag int, perm fs.FileMode) (int, error) {
 			continue
 		}
 		if err != nil {
-			if info, e := os.Stat(name); e == nil && errors.Is(err, syscall.ENXIO) { // a socket; a pipe that nobody reads
+			if info, e := os.Stat(name); e == nil && errors.Is(err, syscall.ENXIO) {
+				// A socket; a pipe without a reader.
 				return -1, refused(name, info.Mode())
 			}
 			return -1, &fs.PathError{Op: "open", Path: name, Err: err}
@@ -57,8 +59,8 @@ func open(name string, flag int, perm fs.FileMode) (int, error) {
 	}
 }
 
-// check looks at what was opened. /dev/null is as an empty file: people put it where a file must
-// be.
+// check rejects anything but a regular file. /dev/null counts as an empty file: users pass it where
+// a file is required.
 func check(name string, fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -81,13 +83,13 @@ func check(name string, fd int) error {
 	}
 }
 
-// isNull reports a link to /dev/null.
+// isNull reports whether st is of /dev/null, which a link may lead to.
 func isNull(st *unix.Stat_t) bool {
 	var null unix.Stat_t
 	return unix.Stat(os.DevNull, &null) == nil && null.Rdev == st.Rdev
 }
 
-// Append appends the content of a regular file to b, growing it as need be.
+// Append appends the content of a regular file to b and grows b if necessary.
 func Append(b []byte, name string) ([]byte, error) {
 	fd, err := open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -97,7 +99,7 @@ func Append(b []byte, name string) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
 			var st unix.Stat_t
-			unix.Fstat(fd, &st) // what it reports is where to begin, and may be too little
+			unix.Fstat(fd, &st) // only a first guess: the file may be larger than reported
 			b = slices.Grow(b, max(4<<10, int(min(st.Size, 1<<30))-len(b)+1))
 		}
 		n, err := read(fd, b[len(b):cap(b)])

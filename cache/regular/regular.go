@@ -1,6 +1,6 @@
-// Package regular opens regular files and refuses to open anything else: a named pipe waits for
-// somebody to write, a device may do anything, a folder is read by other means. Whatever kbuild
-// reads has a name that somebody else may have used for one of these.
+// Package regular opens regular files and refuses everything else: opening a named pipe blocks, a
+// device may do anything, and a folder has no content. It knows nothing of what the files contain.
+// It exists because any path that kbuild reads may lead to such a file.
 package regular
 
 import (
@@ -13,13 +13,13 @@ import (
 	"path/filepath"
 )
 
-// ErrKind says that something is there, and no regular file.
+// ErrKind reports that a path leads to something other than a regular file.
 var ErrKind = errors.New("not a regular file")
 
-// ErrSize says that a file is larger than the reader takes.
+// ErrSize reports that a file exceeds the limit of the reader.
 var ErrSize = errors.New("the file is too large")
 
-// Kind says in words what a mode stands for, "" for a regular file.
+// Kind returns a description of a mode for error messages, "" for a regular file.
 func Kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
@@ -36,16 +36,15 @@ func Kind(mode fs.FileMode) string {
 	return "of an unknown kind"
 }
 
-// refused is the error for a path that leads to something else.
+// refused returns the error for a path that does not lead to a regular file.
 func refused(name string, mode fs.FileMode) error {
 	return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("it is %s, %w", Kind(mode), ErrKind)}
 }
 
-// Read is os.ReadFile.
+// Read is os.ReadFile for regular files.
 func Read(name string) ([]byte, error) { return Append(nil, name) }
 
-// ReadAtMost is os.ReadFile of files up to a size; for larger ones it gives ErrSize without reading
-// them.
+// ReadAtMost is Read with a size limit. It returns ErrSize for a larger file without reading it.
 func ReadAtMost(name string, most int64) ([]byte, error) {
 	f, err := Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -63,13 +62,13 @@ func ReadAtMost(name string, most int64) ([]byte, error) {
 	b.Grow(int(info.Size()) + bytes.MinRead)
 	if n, err := b.ReadFrom(io.LimitReader(f, most+1)); err != nil {
 		return nil, err
-	} else if n > most { // it grew
+	} else if n > most { // it grew concurrently
 		return nil, &fs.PathError{Op: "read", Path: name, Err: ErrSize}
 	}
 	return b.Bytes(), nil
 }
 
-// DirFS is os.DirFS of a folder whose files are opened by ReadAtMost.
+// DirFS is os.DirFS, but reads files with ReadAtMost.
 type DirFS struct {
 	Root string
 	Most int64

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Replace makes a file of that name with a content, and the folder for it, by a temporary file
-// beside it: nobody sees half of it. It does not fsync: after a power loss the file may be empty,
-// which matters to nobody who checks a sum or can make it again.
+// Replace writes a file atomically, through a temporary file in the same folder, and creates the
+// folder if necessary. It does not fsync: after a power loss the file may be empty. Use it only for
+// files that have a checksum or can be created again.
 func Replace(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
@@ -23,7 +23,7 @@ func Replace(name string, content []byte) error {
 	})
 }
 
-// ReplaceFrom is Replace of what write writes, in a folder that is there.
+// ReplaceFrom is Replace with content from write. The folder must exist.
 func ReplaceFrom(name string, write func(*os.File) error) error {
 	tmp, err := temporary(filepath.Dir(name))
 	if err != nil {
@@ -42,8 +42,7 @@ func ReplaceFrom(name string, write func(*os.File) error) error {
 	return err
 }
 
-// Rewrite replaces the content of a file that is there, which may be behind a link, and leaves its
-// mode.
+// Rewrite replaces the content of an existing file and keeps its mode. It follows links.
 func Rewrite(name string, content []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -59,8 +58,8 @@ func Rewrite(name string, content []byte) error {
 	})
 }
 
-// RemoveTemporary removes what a process that was killed in Replace has left in a folder in which
-// nobody else writes now.
+// RemoveTemporary removes the temporary files that a process killed in Replace left in a folder. No
+// other process may be writing there.
 func RemoveTemporary(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -70,7 +69,7 @@ func RemoveTemporary(dir string) {
 	}
 }
 
-// IsTemporary reports the name of a file that Replace writes before it takes the place of another.
+// IsTemporary reports whether name is that of a temporary file of Replace.
 func IsTemporary(name string) bool {
 	number, ok := strings.CutPrefix(name, temporaryPrefix)
 	return ok && len(number) == 8 && strings.Trim(number, "0123456789abcdef") == ""
@@ -78,7 +77,7 @@ func IsTemporary(name string) bool {
 
 const temporaryPrefix = ".kbuild-"
 
-// temporary makes a file as any program would: os.CreateTemp forbids it to others than its owner.
+// temporary creates a file with the usual mode: os.CreateTemp permits only its owner to read it.
 func temporary(dir string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%s%08x", temporaryPrefix, rand.Uint32())), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)

@@ -6,37 +6,36 @@ import (
 	"time"
 )
 
-// A call waits for the network, so that the more are under way at once, the sooner a build of many
-// actions has looked them all up. But a server that is asked too much answers late, which looks
-// like a server that has stopped, or refuses: BuildGrid does where there are more calls than it has
-// threads. So the number is found out, as TCP does: each answer allows one call more, which doubles
-// the number with each round trip, until one comes late or refuses. That halves it, and from then
-// on it grows by one with each round trip.
+// Calls wait for the network, so more concurrent calls let a build look up its actions sooner. But
+// an overloaded server answers late, like a server that has stopped, or it refuses calls. BuildGrid
+// refuses calls if there are more of them than threads. So the limit adapts, like TCP's congestion
+// window. Each answer raises the limit by one, which doubles it per round trip, until an answer is
+// late or a call is refused. That halves the limit. From then on it grows by one per round trip.
 
 const (
-	most  = 64 // calls at once
+	most  = 64 // concurrent calls
 	first = 8
 	least = 4
 
-	// late is how long an answer takes at least that is late; one that takes no more than twice as
-	// long as the quickest is not.
+	// late is the minimum duration of a late answer. An answer that takes at most twice as long as
+	// the fastest one is not late.
 	late = 100 * time.Millisecond
 
-	// tries is how often a server may refuse a call because there are too many.
+	// tries is how often a call is sent if the server refuses it because there are too many.
 	tries = 5
 )
 
-// Checks is how many actions may be looked up at once.
+// Checks is the maximum number of concurrent lookups.
 const Checks = most
 
-// crowd bounds how many calls are under way.
+// crowd limits the number of concurrent calls.
 type crowd struct {
-	places chan struct{} // a call takes one, and puts it back
+	places chan struct{} // a call takes one and returns it
 
 	mu    sync.Mutex
 	limit int
-	over  int // places that are not to be put back, since the limit was lowered
-	cuts  int // how often that was
+	over  int // places not to return, since the limit was lowered
+	cuts  int // how often the limit was lowered
 	round int // answers since the limit was raised
 	quick map[string]time.Duration
 }
@@ -49,7 +48,7 @@ func newCrowd() *crowd {
 	return c
 }
 
-// enter waits for a place. The turn is for leave.
+// enter waits for a place. The caller passes turn to leave.
 func (c *crowd) enter(ctx context.Context, off <-chan struct{}) (turn int, err error) {
 	select {
 	case <-c.places:
@@ -63,18 +62,18 @@ func (c *crowd) enter(ctx context.Context, off <-chan struct{}) (turn int, err e
 	}
 }
 
-// leave puts a place back, and learns from how long an answer took. Nothing is learned of an
-// operation that is "".
+// leave returns a place and adapts the limit to the duration of the call. An operation of "" has no
+// meaningful duration.
 func (c *crowd) leave(turn int, operation string, took time.Duration, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	back := 1
 	switch {
 	case refused || operation != "" && c.isLate(operation, took):
-		if turn == c.cuts { // calls of before the last time have the same cause
+		if turn == c.cuts { // calls that began before the last cut have the same cause
 			c.halve()
 		}
-	case operation != "" && c.limit < most && len(c.places) == 0: // of a limit that nobody meets nothing can be said
+	case operation != "" && c.limit < most && len(c.places) == 0: // an unused limit must not grow
 		if c.round++; c.cuts == 0 || c.round >= c.limit {
 			c.limit, c.round = c.limit+1, 0
 			back++
@@ -84,12 +83,13 @@ func (c *crowd) leave(turn int, operation string, took time.Duration, refused bo
 		if c.over > 0 {
 			c.over--
 		} else {
-			c.places <- struct{}{} // there is room: places and calls are limit and over together, which is most at the most
+			// This does not block: places and running calls together never exceed most.
+			c.places <- struct{}{}
 		}
 	}
 }
 
-// makeRoom lowers the limit for others than calls.
+// makeRoom lowers the limit on behalf of a request that did not enter.
 func (c *crowd) makeRoom() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,8 +104,8 @@ func (c *crowd) halve() {
 	}
 }
 
-// isLate compares what an answer took with the quickest of its kind: another continent is far away
-// for one call as for many.
+// isLate compares the duration of a call with the fastest one of its operation, since a distant
+// server is slow for every call.
 func (c *crowd) isLate(operation string, took time.Duration) bool {
 	quick, known := c.quick[operation]
 	if !known || took < quick {

@@ -9,44 +9,43 @@ import (
 	"time"
 )
 
-// mostLost is how many commands may be lost one after the other. Then all others run here.
+// mostLost is the number of consecutive lost commands after which all others run locally.
 //
-// One that ended there with a status that is not 0 is lost only where the same ends well here: the
-// compiler may be right about the sources. Until that is known it is doubtful, and while so many
-// are with none that ended well after them, no more are sent to a machine that may do nothing but
-// fail.
+// A remote command with a nonzero exit status is lost only if it succeeds locally: the compiler may
+// be right about the sources. Until then it is doubtful. While mostLost commands are doubtful and
+// none has succeeded after them, no more are sent: the remote machine may fail every command.
 const mostLost = 3
 
-// firstRate is how many bytes a second are taken to move before any have, and latency what each
-// command takes besides.
+// firstRate is the assumed transfer rate in bytes per second before any transfer. latency is the
+// additional time of each command.
 const (
 	firstRate = 20 << 20
 	latency   = 100 * time.Millisecond
 )
 
-// execution is what is known of commands on other machines. The lock of the cache guards it.
+// execution is the state of remote execution. Cache.mu guards it.
 type execution struct {
 	on       bool
-	lost     int                   // one after the other
-	doubtful map[*Outcome]struct{} // since the last that ended well
+	lost     int                   // consecutive
+	doubtful map[*Outcome]struct{} // since the last success
 	bytes    int64
 	took     time.Duration
 }
 
-// ErrBeaten is the cause of a context that ends a command because the same has ended here.
+// ErrBeaten is the cause of a context that cancels a command because the local run has ended.
 var ErrBeaten = errors.New("it has ended here")
 
-// Executes reports whether commands may run on other machines now.
+// Executes reports whether commands may run remotely now.
 func (c *Cache) Executes() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.exec.on && len(c.exec.doubtful) < mostLost && !c.isOff()
 }
 
-// Ready is closed when the server has said what it does, or was given up.
+// Ready is closed when the server has reported its abilities, or was given up.
 func (c *Cache) Ready() <-chan struct{} { return c.ready }
 
-// Overhead is how much longer a command takes elsewhere than here, by the bytes that move for it.
+// Overhead returns how much longer a command takes remotely than locally if bytes are transferred.
 func (c *Cache) Overhead(bytes int64) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,8 +53,9 @@ func (c *Cache) Overhead(bytes int64) time.Duration {
 	return latency + time.Duration(float64(bytes)/rate*float64(time.Second))
 }
 
-// Execute runs a command on another machine. There is no limit of time: the server is asked
-// meanwhile whether it is there. An outcome with another status than 0 is to be given to Judge.
+// Execute runs a command on a remote machine. It has no time limit: kbuild-remote checks
+// periodically that the server is alive. The caller must pass an outcome with a nonzero exit status
+// to Judge.
 func (c *Cache) Execute(ctx context.Context, cmd Command) (*Outcome, error) {
 	a, err := c.ask(ctx, Request{Operation: Execute, Run: &cmd}, &waiting{answer: make(chan Answer, 1)})
 	if err == nil && a.Ran == nil {
@@ -82,8 +82,8 @@ func (c *Cache) Execute(ctx context.Context, cmd Command) (*Outcome, error) {
 	return a.Ran, err
 }
 
-// Judge tells what became here of a command that ended elsewhere with a status that is not 0. One
-// that did not end well here either is no fault of the machine's.
+// Judge records how a command with a nonzero remote exit status ended locally. If it also failed
+// locally, the remote machine is not at fault.
 func (c *Cache) Judge(out *Outcome, well bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,8 @@ func (c *Cache) Judge(out *Outcome, well bool) {
 	}
 }
 
-// lose counts a command that must run here. fatal is what all others would meet too. c.mu is held.
+// lose counts a command that must run locally. fatal means that all others would fail too. The
+// caller holds c.mu.
 func (c *Cache) lose(err error, fatal bool) {
 	c.exec.lost++
 	c.stats.Lost++
@@ -105,7 +106,6 @@ func (c *Cache) lose(err error, fatal bool) {
 	go c.warnOnce(fmt.Sprintf("running commands by %s: %v; from now on all of them run here", c.opts.Address, err))
 }
 
-// Used counts a command whose outputs were used.
 func (c *Cache) Used() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package remote is the shared cache on another machine, as a build sees it. A program of its own,
-// kbuild-remote, speaks to the server; this package starts it, asks it, and sees to it that no
-// server makes a build wrong, or slower than by two seconds.
+// Package remote is the client of the remote cache in a build. A separate program, kbuild-remote,
+// talks to the server; this package starts it and sends it requests. It knows no protocol of
+// servers. It guarantees that no server makes a build wrong, or slower than by two seconds.
 package remote
 
 import (
@@ -12,19 +12,19 @@ import (
 // Protocol is the version of the messages between kbuild and kbuild-remote, each one line of JSON.
 const Protocol = 2
 
-// Operations of kbuild-remote. Hello comes first; all others may be under way at once, and are
-// answered in any order.
+// Operations of kbuild-remote. Hello comes first. All others may be concurrent and are answered in
+// any order.
 const (
-	Hello   = "hello"   // connects to Address. Answer: Server, ReadOnly
-	Records = "records" // of Command. Answer: Records, Bytes
-	Has     = "has"     // asks whether all outputs of Record are there. Answer: Found
-	Fetch   = "fetch"   // brings the content of Output into the store. Answer: Found, Bytes
-	Store   = "store"   // sends Record, which the store has. Answer: Bytes
-	Execute = "execute" // runs Run on a machine of the server's. Answer: Ran, or Fatal
-	Cancel  = "cancel"  // ends the request Cancels. No answer
+	Hello   = "hello"   // connects to Address. Answer: Server, ReadOnly, Executes
+	Records = "records" // returns the records of Command. Answer: Records, Bytes
+	Has     = "has"     // reports whether the server has all outputs of Record. Answer: Found
+	Fetch   = "fetch"   // stores the content of Output in the local store. Answer: Found, Bytes
+	Store   = "store"   // sends Record, which the local store has. Answer: Bytes
+	Execute = "execute" // runs Run on a remote machine. Answer: Ran, or Fatal
+	Cancel  = "cancel"  // cancels the request Cancels. No answer
 )
 
-// Request is what kbuild sends.
+// Request is a message from kbuild to kbuild-remote.
 type Request struct {
 	ID        int           `json:"id"`
 	Operation string        `json:"op"`
@@ -37,42 +37,47 @@ type Request struct {
 	Output    *cache.Output `json:"output,omitempty"`
 	Cancels   int           `json:"cancels,omitempty"`
 	Run       *Command      `json:"run,omitempty"`
-	Patience  time.Duration `json:"patience,omitempty"` // of Hello: for how long a server may answer nothing while commands run; 0 is the default
+	// For Hello: how long a server may be silent while commands run; 0 means the default.
+	Patience time.Duration `json:"patience,omitempty"`
 }
 
-// Answer is what kbuild-remote sends.
+// Answer is a message from kbuild-remote to kbuild.
 type Answer struct {
-	ID       int             `json:"id"`
-	Error    string          `json:"error,omitempty"`
-	Denied   bool            `json:"denied,omitempty"` // Error is the server's answer to a writer that may not write
-	Local    bool            `json:"local,omitempty"`  // Error is of the local store, such as a full disk, and no fault of the server
-	Busy     bool            `json:"busy,omitempty"`   // Error is the server's answer where it is asked too much at once
+	ID    int    `json:"id"`
+	Error string `json:"error,omitempty"`
+	// The server denied the user access or writing.
+	Denied bool `json:"denied,omitempty"`
+	// Error is of the local store, such as a full disk, not of the server.
+	Local bool `json:"local,omitempty"`
+	// The server refused the request because there are too many.
+	Busy     bool            `json:"busy,omitempty"`
 	Server   string          `json:"server,omitempty"`
 	ReadOnly bool            `json:"read_only,omitempty"`
 	Records  []*cache.Record `json:"records,omitempty"`
 	Found    bool            `json:"found,omitempty"`
-	Bytes    int64           `json:"bytes,omitempty"`    // on the wire
-	Moves    bool            `json:"moves,omitempty"`    // no answer yet: content of the request is on its way
-	Executes bool            `json:"executes,omitempty"` // the server runs commands
-	Ran      *Outcome        `json:"ran,omitempty"`
-	Fatal    bool            `json:"fatal,omitempty"` // Error is one that other commands would get too
+	Bytes    int64           `json:"bytes,omitempty"` // on the wire
+	// Not the final answer: content of the request is being transferred.
+	Moves    bool     `json:"moves,omitempty"`
+	Executes bool     `json:"executes,omitempty"` // the server runs commands
+	Ran      *Outcome `json:"ran,omitempty"`
+	Fatal    bool     `json:"fatal,omitempty"` // other commands would get the same Error
 }
 
-// Command is a process for another machine. It runs in a folder that holds its inputs and nothing
-// else.
+// Command is a process to run on a remote machine. Its working directory contains its inputs and
+// nothing else.
 type Command struct {
 	Argv     []string    `json:"argv"`
 	Env      []string    `json:"env"` // complete, KEY=VALUE
 	Inputs   []Input     `json:"inputs"`
-	Folders  []string    `json:"folders"` // that are there though no input is in them
-	Outputs  []Output    `json:"outputs"` // what it writes, each a file
+	Folders  []string    `json:"folders"` // folders that must exist even without inputs
+	Outputs  []Output    `json:"outputs"` // the files that it writes
 	Platform [][2]string `json:"platform,omitempty"`
 }
 
 // Input is a file of a command.
 type Input struct {
-	Path   string       `json:"path"` // in the folder of the command, with slashes
-	File   string       `json:"file"` // here, absolute
+	Path   string       `json:"path"` // relative to the working directory, with slashes
+	File   string       `json:"file"` // local file, absolute
 	Digest cache.Digest `json:"digest"`
 	Size   int64        `json:"size"` // in bytes
 	Exec   bool         `json:"exec,omitempty"`
@@ -80,19 +85,19 @@ type Input struct {
 
 // Output is a file that a command writes.
 type Output struct {
-	Path string `json:"path"` // in the folder of the command, with slashes
-	File string `json:"file"` // where it is wanted here, absolute; its folder is there
+	Path string `json:"path"` // relative to the working directory, with slashes
+	File string `json:"file"` // local destination, absolute, in an existing folder
 }
 
-// Outcome is how a command ended. If ExitCode is 0 all outputs are there.
+// Outcome is the result of a command. If ExitCode is 0 all outputs are written.
 type Outcome struct {
 	ExitCode       int           `json:"exit_code"`
 	Stdout         []byte        `json:"stdout,omitempty"`
 	Stderr         []byte        `json:"stderr,omitempty"`
 	Elapsed        time.Duration `json:"elapsed"` // of the process
-	CPU            time.Duration `json:"cpu"`     // 0 is unknown
-	MaxRSS         int64         `json:"max_rss"` // bytes; 0 is unknown
+	CPU            time.Duration `json:"cpu"`     // 0 if unknown
+	MaxRSS         int64         `json:"max_rss"` // bytes; 0 if unknown
 	Worker         string        `json:"worker,omitempty"`
 	Sent, Received int64         // bytes of content
-	Moving         time.Duration `json:"moving"` // time that Sent and Received took
+	Moving         time.Duration `json:"moving"` // duration of these transfers
 }

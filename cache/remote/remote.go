@@ -18,40 +18,41 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Time limits. A call that takes no longer than free costs nothing that anybody counts; what calls
-// take beyond it, those under way at once counted once, may add up to patience less what hits have
-// saved. Then the cache is off for the rest of the build.
+// Time limits. A call that takes at most free costs nothing. The time beyond it is charged,
+// concurrent calls only once. The total may reach patience minus the time that hits have saved.
+// Then the cache is off for the rest of the build.
 const (
 	free     = 250 * time.Millisecond
 	patience = 1500 * time.Millisecond
 )
 
-// ErrOff is the error of every call after the cache was given up.
+// ErrOff is the error of every call after giveUp.
 var ErrOff = errors.New("the remote cache is off for the rest of this build")
 
-// Options say where the cache is.
+// Options configure the connection to a remote cache.
 type Options struct {
-	Program  string // kbuild-remote
+	Program  string // path of kbuild-remote
 	Address  string
-	Dir      string // of the local store
+	Dir      string // folder of the local store
 	ReadOnly bool
-	Execute  bool          // commands may run there
-	Patience time.Duration // for how long a build may wait in vain; 0 is the default
+	Execute  bool          // the server may run commands
+	Patience time.Duration // how long a build may wait without a hit; 0 means the default
 	Warn     func(text string)
 
-	Anonymous bool   // the server is not to learn who asks
-	Server    string // HOST:PORT of Address, to say so
+	Anonymous bool   // do not send credentials to the server
+	Server    string // HOST:PORT of Address, for messages
 }
 
 // Cache is a remote cache. All methods may be called concurrently.
 type Cache struct {
-	opts    Options
-	cmd     *exec.Cmd
-	queue   chan Request   // to be written: the pipe to a program that reads nothing would block who holds the lock
-	off     chan struct{}  // closed when the cache is not used any more
+	opts Options
+	cmd  *exec.Cmd
+	// Requests to write: a pipe that the program does not read would block the holder of mu.
+	queue   chan Request
+	off     chan struct{}  // closed when the cache is off
 	ended   chan struct{}  // closed when the program has ended
 	ready   chan struct{}  // closed when hello was answered, or the cache is off
-	sending sync.WaitGroup // records on their way
+	sending sync.WaitGroup // records that are being sent
 	said    sync.Once
 	crowd   *crowd
 
@@ -59,32 +60,32 @@ type Cache struct {
 	calls    map[int]*waiting
 	last     int
 	readOnly bool
-	slow     int           // calls that have taken longer than free
-	since    time.Time     // when slow became more than 0, or patience was last charged
-	left     time.Duration // of patience
-	moved    time.Time     // when something was last sent to the server
+	slow     int           // number of calls that have taken longer than free
+	since    time.Time     // when slow became positive, or patience was last charged
+	left     time.Duration // remaining patience
+	moved    time.Time     // last sign of a transfer or an answer
 	over     *time.Timer
 	stats    Stats
 	exec     execution
 }
 
-// Stats count what a build had of the cache.
+// Stats count the use of the cache in a build.
 type Stats struct {
 	Server         string
 	Hits, Misses   int
-	Received, Sent int64 // bytes on the wire: of outputs and records, compressed as they were
+	Received, Sent int64 // bytes transferred, of outputs and records, as compressed
 	Stored         int   // records
 	Unsent         int   // records that were not stored
 	Off            bool
 
-	Executed  int   // commands that ran elsewhere and were used
-	Lost      int   // that did not
-	Beaten    int   // that were slower than the same here
-	Submitted int64 // bytes that were sent for them
-	Returned  int64 // bytes that came back
+	Executed  int   // remote commands whose outputs were used
+	Lost      int   // remote commands that were lost and ran locally instead
+	Beaten    int   // remote commands that were slower than the same command run locally
+	Submitted int64 // bytes sent for remote commands
+	Returned  int64 // bytes received from remote commands
 }
 
-// Start starts the program. It returns at once; calls wait until the server has answered.
+// Start starts kbuild-remote. It returns at once; calls wait until the server has answered.
 func Start(o Options) (*Cache, error) {
 	o.Patience = cmp.Or(o.Patience, patience)
 	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
@@ -110,7 +111,7 @@ func Start(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// anonymous takes out of an environment what says who asks, also by variables that only a later
+// anonymous removes the credentials from an environment, even variables that only a later
 // kbuild-remote knows.
 func anonymous(env []string) []string {
 	return slices.DeleteFunc(env, func(e string) bool {
@@ -119,7 +120,7 @@ func anonymous(env []string) []string {
 	})
 }
 
-// transmit writes requests until the cache is off, and what was queued before.
+// transmit writes requests until the cache is off.
 func (c *Cache) transmit(in io.WriteCloser) {
 	defer in.Close()
 	enc := json.NewEncoder(in)
@@ -136,7 +137,7 @@ func (c *Cache) transmit(in io.WriteCloser) {
 	}
 }
 
-// receive hands answers to who waits for them, until the program ends.
+// receive passes answers to the waiting calls until the program ends.
 func (c *Cache) receive(out io.Reader) {
 	dec := json.NewDecoder(bufio.NewReader(out))
 	var err error
@@ -169,10 +170,10 @@ func (c *Cache) answer(a Answer) {
 	}
 }
 
-// waiting is a request that was not answered yet.
+// waiting is a request without an answer.
 type waiting struct {
 	answer    chan Answer
-	impatient *time.Timer // nil where nobody waits
+	impatient *time.Timer // nil if no caller waits
 	slow      bool
 }
 
@@ -187,7 +188,8 @@ func (c *Cache) hello() {
 	c.readOnly, c.stats.Server = c.opts.ReadOnly || a.ReadOnly, a.Server
 	c.exec.on = a.Executes && c.opts.Execute
 	c.mu.Unlock()
-	if c.opts.Execute && err == nil && !a.Executes && c.opts.Warn != nil { // which is no reason to be silent about what goes wrong then
+	if c.opts.Execute && err == nil && !a.Executes && c.opts.Warn != nil {
+		// Not warnOnce: a later failure must still be reported.
 		c.opts.Warn("the server " + c.opts.Address + " runs no commands: all of them run here")
 	}
 	switch {
@@ -198,7 +200,7 @@ func (c *Cache) hello() {
 	}
 }
 
-// whoAsks says what to do about a server that refuses one whom it does not know.
+// whoAsks returns advice for a server that requires authentication.
 func (c *Cache) whoAsks() string {
 	if c.opts.Anonymous {
 		return "; credentials are sent to the servers in KBUILD_REMOTE_HOSTS alone, and " + c.opts.Server + " is none of them"
@@ -206,7 +208,7 @@ func (c *Cache) whoAsks() string {
 	return "; it wants to know who asks: set KBUILD_REMOTE_TOKEN_FILE, KBUILD_REMOTE_PASSWORD_FILE or KBUILD_REMOTE_CREDENTIAL_HELPER"
 }
 
-// giveUp ends all use of the cache in this build, and says so once.
+// giveUp turns the cache off for the rest of this build and warns once.
 func (c *Cache) giveUp(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,11 +229,11 @@ func (c *Cache) isOff() bool {
 	}
 }
 
-// call is ask as soon as there are not too many, and again where the server says that there are.
+// call sends a request within the limit of concurrent calls, and retries if the server is busy.
 func (c *Cache) call(ctx context.Context, r Request) (a Answer, err error) {
 	learned := r.Operation
 	if learned != Records && learned != Has {
-		learned = "" // it takes as long as its content
+		learned = "" // its duration depends on its content
 	}
 	for range tries {
 		turn, err := c.crowd.enter(ctx, c.off)
@@ -247,7 +249,7 @@ func (c *Cache) call(ctx context.Context, r Request) (a Answer, err error) {
 	return a, errors.New(a.Error)
 }
 
-// patiently is ask with patience.
+// patiently is ask, but charges patience for a slow call.
 func (c *Cache) patiently(ctx context.Context, r Request) (Answer, error) {
 	w := &waiting{answer: make(chan Answer, 1)}
 	c.mu.Lock()
@@ -262,7 +264,7 @@ func (c *Cache) patiently(ctx context.Context, r Request) (Answer, error) {
 	return c.ask(ctx, r, w)
 }
 
-// impatient begins to charge for a call; patient ends it, with c.mu held.
+// impatient starts to charge for a call; patient ends it. The caller of patient holds c.mu.
 func (c *Cache) impatient(w *waiting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,14 +312,14 @@ func (c *Cache) ask(ctx context.Context, r Request, w *waiting) (Answer, error) 
 	case <-ctx.Done():
 		select {
 		case c.queue <- Request{Operation: Cancel, Cancels: r.ID}:
-		default: // it ends all the same, only later
+		default: // the request ends anyway, only later
 		}
 		return Answer{}, ctx.Err()
 	}
 }
 
-// slower notes that a call has become slow, or that a slow one has ended, and charges patience.
-// c.mu is held.
+// slower updates the number of slow calls and charges patience for the time so far. The caller
+// holds c.mu.
 func (c *Cache) slower(by int) {
 	now := time.Now()
 	if c.slow > 0 {
@@ -333,17 +335,17 @@ func (c *Cache) slower(by int) {
 	}
 }
 
-// saved gives patience back for what a hit has saved.
+// saved counts a hit and returns patience for the time that it saved.
 func (c *Cache) saved(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	most := c.opts.Patience
-	c.left += min(max(0, d), most-c.left) // d is what a record says, which may be anything
+	c.left += min(max(0, d), most-c.left) // d comes from a record and may be any value
 	c.stats.Hits++
 }
 
-// Records gives the records under a key, with the address as their origin, whatever the server says
-// of that. Whatever is wrong, there are none.
+// Records returns the records under a key. It sets their origin to the address, whatever the server
+// sends. Any failure yields no records.
 func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record {
 	<-c.ready
 	a, err := c.call(ctx, Request{Operation: Records, Command: command})
@@ -360,8 +362,8 @@ func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record 
 	return a.Records
 }
 
-// Has reports whether the server has all outputs of a record of which it told. That counts as a
-// hit, or a miss.
+// Has reports whether the server has all outputs of a record that Records returned. It counts a hit
+// or a miss.
 func (c *Cache) Has(ctx context.Context, r *cache.Record) bool {
 	a, err := c.call(ctx, Request{Operation: Has, Record: r})
 	if err != nil {
@@ -382,7 +384,7 @@ func (c *Cache) Missed() {
 	c.stats.Misses++
 }
 
-// Fetch brings the content of an output into the local store. ok is false if it could not.
+// Fetch stores the content of an output in the local store. ok is false if that failed.
 func (c *Cache) Fetch(ctx context.Context, o cache.Output) (ok bool) {
 	<-c.ready
 	a, err := c.call(ctx, Request{Operation: Fetch, Output: &o})
@@ -400,7 +402,7 @@ func (c *Cache) Fetch(ctx context.Context, o cache.Output) (ok bool) {
 	return a.Found
 }
 
-// Store sends a record, which the local store must have, and its outputs. It returns at once.
+// Store sends a record, which the local store must have, and its outputs. It does not wait.
 func (c *Cache) Store(r *cache.Record) {
 	mine := *r
 	mine.Origin = ""
@@ -419,7 +421,7 @@ func (c *Cache) Store(r *cache.Record) {
 	}()
 }
 
-// stored takes the answer to a record that was sent.
+// stored handles the answer to a record that was sent.
 func (c *Cache) stored(a Answer, err error) {
 	c.mu.Lock()
 	c.stats.Sent += a.Bytes
@@ -443,8 +445,8 @@ func (c *Cache) stored(a Answer, err error) {
 	}
 }
 
-// send stores a record, for which nobody waits. kbuild-remote sends a few at once, whoever else
-// asks; one that is refused takes its turn with those.
+// send sends a record in the background. kbuild-remote sends several concurrently, independent of
+// other requests. A refused record is retried within the limit of concurrent calls.
 func (c *Cache) send(r *cache.Record) (Answer, error) {
 	store := func() (Answer, error) {
 		return c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)})
@@ -464,14 +466,14 @@ func (c *Cache) send(r *cache.Record) (Answer, error) {
 	return a, err
 }
 
-// trouble says once what goes wrong; the build goes on without this answer.
+// trouble warns of an error once; the build continues without the answer.
 func (c *Cache) trouble(err error) {
 	if !errors.Is(err, ErrOff) && !errors.Is(err, context.Canceled) {
 		c.warnOnce(fmt.Sprintf("taking from the remote cache %s: %v; building goes on", c.opts.Address, err))
 	}
 }
 
-// warnOnce tells the first thing that goes wrong: what comes of it is not worth another warning.
+// warnOnce reports only the first problem: later ones are usually its consequences.
 func (c *Cache) warnOnce(text string) {
 	c.said.Do(func() {
 		if c.opts.Warn != nil {
@@ -480,8 +482,8 @@ func (c *Cache) warnOnce(text string) {
 	})
 }
 
-// Close waits until what is to be sent has been sent, as long as it moves, and ends the program.
-// What was waited in vain before counts.
+// Close waits for pending uploads and ends the program. It stops waiting when no progress was made
+// for as long as the remaining patience.
 func (c *Cache) Close() Stats {
 	off := c.isOff()
 	sent := make(chan struct{})
@@ -509,7 +511,7 @@ func (c *Cache) Close() Stats {
 		close(c.off)
 	}
 	c.mu.Unlock()
-	if off { // it waits for a server that does not answer, as a rule
+	if off { // it usually waits for a server that does not answer
 		c.cmd.Process.Kill()
 	}
 	select {

@@ -1,54 +1,56 @@
-// Package tree is the database of one build tree: the record of the last run of each action, what
-// builds observed of the files of the tree and outside of it, and the plan that they made. It knows
+// Package tree is the database of one build tree. It stores the record of the last run of each
+// action, what builds observed of files inside and outside the tree, and their plan. It knows
 // nothing of actions, compilers or graphs.
 //
-// # Why one file of its own
+// # Why a file format of our own
 //
-// Three readers want three things of it. A build that has nothing to do compares the stats of all
-// files with those that the last build saw, and must read nothing else: a flat array, mapped into
-// memory (Observations). A build of a few edits wants the records of a few of very many actions: an
-// index. Any build adds a record as soon as an action has run, and may be killed right after: a
-// log. General databases were tried on paper: bbolt has no checksums of data pages and an fsync for
-// each commit; SQLite brings cgo or a megabyte of translated C, and milliseconds to open. None maps
-// an array.
+// Three readers have three needs. A null build compares the stats of all files with those of the
+// last build and must read nothing else: a flat array, mapped into memory (observations). A build
+// after a few edits needs the records of a few among very many actions: an index. Every build adds
+// a record as soon as an action has run, and may be killed right after: a log.
+//
+// We considered general databases without measuring them. bbolt has no checksums of data pages and
+// an fsync for each commit. SQLite needs cgo or a megabyte of translated C, and milliseconds to
+// open. None of them maps an array.
 //
 // # Layout
 //
 //	head, 64 bytes: magic (16), offset of the root (8), CRC-32C of that offset (4), zeroes
-//	entries, only ever appended: length of the payload (4), its CRC-32C (4), payload, whose first byte is its kind
+//	entries, append-only: length of the payload (4), its CRC-32C (4), payload (its kind first)
 //
 // All numbers are little-endian. Kinds of payload:
 //
 //	's' string    the text
 //	'p' pair      number of a path (uvarint), digest
-//	'r' record    see appendRecord
-//	'd' removal   number of the first output of a record that does not count any more
-//	'b' blob      number of zero bytes that follow (1 byte), these, data: which begins at a multiple of 8
+//	'r' record    see writer.record
+//	'd' removal   number of the first output of a record that is no longer valid
+//	'b' blob      number of padding bytes (1 byte), zero bytes, data, aligned to 8 bytes
 //	'R' root      see root
 //
 // Strings and pairs are numbered in order of appearance, and records refer to them by number, as
-// ninja's deps log does with paths: the sources of a project read mostly the same headers. 2,000
-// records of 500 headers each would be 160 MB as JSON and are 3 MB here. One that was not seen for
-// long becomes an entry once more, with another number, since a table of all would fill the memory.
+// ninja's deps log does with paths. Most sources of a project read the same headers. 2,000 records
+// of 500 headers each take 160 MB as JSON and 3 MB in this format. The writer remembers only recent
+// numbers, since a table of all would fill the memory. A value that was not used for long is
+// therefore appended again under a new number.
 //
-// The root says where the views stand (what a command line observed, and its plan: three blobs),
-// holds small texts, and says where the index is: a blob with the offsets of all strings, pairs and
-// records up to a place in the log. What stands behind that place is read when the first record is
-// asked for. A build ends by appending a root; then the head names it. Who only wants a view reads
-// head, root and that view.
+// The root holds the offsets of the views (what a command line observed, and its plan: three
+// blobs), small texts, and the offset of the index. The index is a blob with the offsets of all
+// strings, pairs and records up to a position in the log. Entries after that position are read when
+// the first record is queried. A build ends by appending a root and then storing its offset in the
+// head. A reader that needs only a view reads the head, the root and that view.
 //
 // # What may go wrong
 //
-// A killed build leaves a log whose tail is torn, or has records behind the last root. Reading
-// takes what is whole and stops at the first entry with a wrong sum; the next write cuts the file
-// there. Nothing is fsynced: after a power loss the head may name a root that never reached the
-// disk, or entries in the middle may be gone. Then there is no root, the records before the damage
-// count, and the first write makes the file anew. What is lost costs time only: whatever a record
-// says is checked against files by content.
+// A killed build leaves a log with a torn tail, or with records after the last root. A reader stops
+// at the first entry with a wrong checksum; the next write truncates the file there. Nothing is
+// fsynced. After a power loss the head may point to a root that never reached the disk, or entries
+// in the middle may be missing. Then there is no root, the records before the damage remain valid,
+// and the first write rewrites the file. A loss costs time only: every record is checked against
+// files by content.
 //
-// Only one process may write, the one that holds the lock of the tree. Others may read at any time:
-// nothing that they have mapped is ever written over but the offset in the head, which has a sum.
-// When more than half of the file is dead, a new one takes its place (compact).
+// Only the process that holds the lock of the tree may write. Others may read at any time: of the
+// bytes that they have mapped only the root offset in the head is overwritten, and it has a
+// checksum. When more than half of the file is dead, a compacted file replaces it (compact).
 package tree
 
 import (
@@ -76,19 +78,19 @@ type DB struct {
 	name string
 
 	mu      sync.Mutex
-	data    []byte // the file as it was when it was last mapped
+	data    []byte // the file as of the last mapping
 	unmaps  []func() error
 	info    fs.FileInfo // of the mapped file; nil if there is none
 	file    *os.File    // nil until the first write
 	root    root
-	rootEnd int64    // where its entry ends; 0 without one
+	rootEnd int64    // end offset of its entry; 0 without a root
 	views   []*View  // as in root, nil if not read yet
-	records *records // nil until the first record is asked for
-	size    int64    // of what is good of the file, once records are there
-	damaged bool     // the file must be read again or made anew before anything is written
+	records *records // nil until the first record is queried
+	size    int64    // of the valid part of the file; set with records
+	damaged bool     // the file must be read again or rewritten before the next write
 }
 
-// Open maps the database of a build tree. An absent or damaged file is an empty one; a file that
+// Open maps the database of a build tree. An absent or damaged file counts as empty. A file that
 // cannot be read is an error.
 func Open(name string) (*DB, error) {
 	db := &DB{name: name}
@@ -98,7 +100,7 @@ func Open(name string) (*DB, error) {
 	return db, nil
 }
 
-// open takes the file as it is now.
+// open maps the current file and resets all state.
 func (db *DB) open() error {
 	data, info, unmap, err := mapFile(db.name)
 	db.data, db.info, db.root, db.rootEnd, db.views, db.records, db.size, db.damaged = nil, nil, root{}, 0, nil, nil, 0, true
@@ -127,7 +129,7 @@ func (db *DB) open() error {
 	return nil
 }
 
-// Close unmaps the file: no View may be used afterwards.
+// Close unmaps the file. No View may be used afterwards.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -139,8 +141,8 @@ func (db *DB) Close() error {
 	return err
 }
 
-// Optimize makes the next opening fast, if anything was written: it compacts the file, or brings
-// its index up to date, if it has changed enough.
+// Optimize makes the next Open fast. If this process wrote enough, it compacts the file or updates
+// the index.
 func (db *DB) Optimize() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -165,13 +167,13 @@ func (db *DB) Optimize() error {
 	return db.commit() // without a root the number of dead bytes would be lost
 }
 
-// Sizes of files that are worth the work; variables for tests.
+// Minimal sizes for Optimize; variables for tests.
 var (
 	minCompacted = int64(256 << 10)
 	minIndexed   = int64(64 << 10)
 )
 
-// nextEntry gives the payload of the first entry of b.
+// nextEntry returns the payload of the first entry of b.
 func nextEntry(b []byte) (payload []byte, ok bool) {
 	if len(b) < entryHead {
 		return nil, false
@@ -184,7 +186,7 @@ func nextEntry(b []byte) (payload []byte, ok bool) {
 	return payload, crc32.Checksum(payload, castagnoli) == le.Uint32(b[4:])
 }
 
-// entry gives the payload of the entry at an offset, without its kind.
+// entry returns the payload of the entry at an offset, without its kind.
 func (db *DB) entry(at int64, kind byte) ([]byte, bool) {
 	if at < headSize {
 		return nil, false
@@ -202,7 +204,7 @@ func (db *DB) entry(at int64, kind byte) ([]byte, bool) {
 	return payload[1:], true
 }
 
-// mapMore maps the file anew if much was written since it was mapped.
+// mapMore maps the file again if much was written since the last mapping.
 func (db *DB) mapMore() bool {
 	if db.file == nil || db.size-int64(len(db.data)) < worthMapping {
 		return false
@@ -217,8 +219,7 @@ func (db *DB) mapMore() bool {
 
 const worthMapping = 1 << 20
 
-// readEntry is entry for one that was written since the file was mapped. A blob in it is aligned as
-// in the file.
+// readEntry is entry for an offset behind the mapping. A blob in it is aligned as in the file.
 func (db *DB) readEntry(at int64, kind byte) ([]byte, bool) {
 	var head [entryHead]byte
 	if db.file == nil || at+entryHead > db.size {
@@ -242,7 +243,7 @@ func (db *DB) readEntry(at int64, kind byte) ([]byte, bool) {
 	return payload[1:], true
 }
 
-// blob gives the data of a blob.
+// blob returns the data of a blob.
 func (db *DB) blob(at int64) ([]byte, bool) {
 	b, ok := db.entry(at, kindBlob)
 	if !ok || len(b) == 0 || int(b[0]) >= len(b) {
@@ -251,7 +252,7 @@ func (db *DB) blob(at int64) ([]byte, bool) {
 	return b[1+b[0]:], true
 }
 
-// writable opens the file for writing, cuts off a torn tail, and makes the file anew if it must be.
+// writable opens the file for writing, truncates a torn tail, and rewrites a damaged file.
 func (db *DB) writable() error {
 	if db.file != nil && !db.damaged {
 		return nil
@@ -295,7 +296,7 @@ func (db *DB) makeWritable() (err error) {
 	return nil
 }
 
-// changed reports that another process has written the file since it was mapped.
+// changed reports whether another process wrote the file since it was mapped.
 func (db *DB) changed() bool {
 	info, err := os.Stat(db.name)
 	if err != nil || db.info == nil {
@@ -304,8 +305,8 @@ func (db *DB) changed() bool {
 	return !os.SameFile(info, db.info) || info.Size() != db.info.Size() || !info.ModTime().Equal(db.info.ModTime())
 }
 
-// write appends entries in one system call. After one that failed the next has the file read again,
-// and what was left behind cut off.
+// write appends entries in one system call. If it fails, the next write reads the file again and
+// truncates the rest.
 func (db *DB) write(b []byte) error {
 	if _, err := db.file.WriteAt(b, db.size); err != nil {
 		db.damaged = true
@@ -315,7 +316,7 @@ func (db *DB) write(b []byte) error {
 	return nil
 }
 
-// writeBlob appends a blob, and gives its offset. It makes no copy of data, which may be large.
+// writeBlob appends a blob and returns its offset. It does not copy data, which may be large.
 func (db *DB) writeBlob(data []byte) (at int64, err error) {
 	at = db.size
 	head := blobHead(at)
@@ -327,13 +328,13 @@ func (db *DB) writeBlob(data []byte) (at int64, err error) {
 	return at, db.write(data)
 }
 
-// blobHead begins the payload of a blob that will stand at an offset.
+// blobHead returns the start of the payload of a blob at an offset.
 func blobHead(at int64) []byte {
 	pad := -(at + entryHead + 2) & 7
 	return append([]byte{kindBlob, byte(pad)}, make([]byte, pad)...)
 }
 
-// appendBlob appends the entry of a blob that will stand at an offset.
+// appendBlob appends the entry of a blob whose offset in the file is at.
 func appendBlob(b []byte, at int64, data []byte) []byte {
 	return appendEntry(b, append(blobHead(at), data...))
 }
@@ -344,7 +345,7 @@ func appendEntry(b, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// commit appends a root, and has the head name it.
+// commit appends a root and stores its offset in the head.
 func (db *DB) commit() error {
 	at := db.size
 	db.root.dead += db.rootSize()
@@ -358,7 +359,7 @@ func (db *DB) commit() error {
 	return nil
 }
 
-// rootSize is about the size of the root that the head names.
+// rootSize returns the approximate size of the current root.
 func (db *DB) rootSize() int64 {
 	if db.rootEnd == 0 {
 		return 0
@@ -366,20 +367,20 @@ func (db *DB) rootSize() int64 {
 	return int64(len(db.root.encode())) + entryHead
 }
 
-// rootOffset is what the head holds behind the magic.
+// rootOffset returns the content of the head after the magic.
 func rootOffset(at int64) []byte {
 	b := le.AppendUint64(nil, uint64(at))
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// Text is a small text of the tree, nil if there is none.
+// Text returns a small text of the tree, or nil if there is none.
 func (db *DB) Text(name string) []byte {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return slices.Clone(db.root.texts[name])
 }
 
-// SetText keeps a small text.
+// SetText stores a small text.
 func (db *DB) SetText(name string, text []byte) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -393,7 +394,7 @@ func (db *DB) SetText(name string, text []byte) error {
 	return db.commit()
 }
 
-// compact makes the file anew, with what counts alone.
+// compact rewrites the file with valid entries only.
 func (db *DB) compact() error {
 	db.load()
 	old := db.root
@@ -420,7 +421,7 @@ func (db *DB) compact() error {
 	return db.open()
 }
 
-// copyView appends the blobs of a view, and gives it their new places.
+// copyView appends the blobs of a view and updates their offsets in v.
 func (db *DB) copyView(w *writer, v *viewRoot) bool {
 	for _, at := range []*int64{&v.base, &v.top, &v.plan} {
 		if *at == 0 {

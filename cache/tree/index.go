@@ -12,28 +12,29 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// index says where the entries of a part of the log begin, so that a build that has a few actions
-// to look at, of very many, reads the records of those alone. It is a blob:
+// index holds the offsets of the entries in a part of the log. A build that needs a few among very
+// many actions reads only their records. It is a blob:
 //
 //	numbers of strings, pairs and records (4 bytes each);
 //	offset of each string's and each pair's entry (4 bytes each);
-//	of each record: hash of its first output (8 bytes), offset (4), sorted; first 8 bytes of its command key, offset, sorted
+//	of each record: hash of its first output (8 bytes), offset (4), sorted;
+//	of each record: first 8 bytes of its command key, offset (4), sorted
 type index struct {
 	db       *DB
 	outputs  []byte // placeSize bytes each
 	commands []byte
-	found    map[int64]*logged // those whose record may be kept decoded, by offset
+	found    map[int64]*logged // records that may stay decoded, by offset; at most maxDecoded
 }
 
 const placeSize = 12
 
-// place is where a record is.
+// place is the offset of a record under a hash.
 type place struct {
 	hash uint64
 	at   int64
 }
 
-// hashOutput is the same in every process.
+// hashOutput must be the same in every process, so it has no seed.
 func hashOutput(path string) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, path)
@@ -42,7 +43,7 @@ func hashOutput(path string) uint64 {
 
 func hashCommand(k cache.Key) uint64 { return le.Uint64(k[:]) }
 
-// openIndex takes the index, if there is one that fits.
+// openIndex opens the index if there is one of a valid size.
 func (db *DB) openIndex() bool {
 	b, ok := db.blob(db.root.index)
 	if !ok || len(b) < 12 {
@@ -61,7 +62,7 @@ func (db *DB) openIndex() bool {
 	return true
 }
 
-// find gives the first of the records beside a hash that is the one.
+// find returns the first record with this hash that satisfies is.
 func (x *index) find(list []byte, hash uint64, is func(*logged) bool) *logged {
 	n := len(list) / placeSize
 	i, _ := sort.Find(n, func(i int) int { return cmp.Compare(hash, le.Uint64(list[placeSize*i:])) })
@@ -73,7 +74,7 @@ func (x *index) find(list []byte, hash uint64, is func(*logged) bool) *logged {
 	return nil
 }
 
-// logged reads the beginning of a record.
+// logged decodes the beginning of a record.
 func (x *index) logged(at int64) *logged {
 	if l := x.found[at]; l != nil {
 		return l
@@ -101,7 +102,7 @@ func (x *index) byCommand(k cache.Key) *logged {
 	return x.find(x.commands, hashCommand(k), func(l *logged) bool { return l.command == k })
 }
 
-// all gives the records that the index knows, in no order.
+// all yields the records of the index, in no particular order.
 func (x *index) all() iter.Seq[*logged] {
 	return func(yield func(*logged) bool) {
 		for at := 0; at < len(x.outputs); at += placeSize {
@@ -112,7 +113,7 @@ func (x *index) all() iter.Seq[*logged] {
 	}
 }
 
-// writeIndex appends an index of all that the log has now.
+// writeIndex appends an index of all entries in the log.
 func (db *DB) writeIndex() error {
 	if db.size > math.MaxUint32 {
 		return nil

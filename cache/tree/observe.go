@@ -15,25 +15,26 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A run of kbuild is a function of its command line, its environment and what it looks at: files,
-// folders, paths that do not exist. The first two are the key of a view; the rest are observations,
-// each with the stat that it had and a digest of what was seen. If none has changed, a run would
-// come to the same end.
+// A run of kbuild is a function of its command line, its environment and what it observes: files,
+// folders, and paths that do not exist. The command line and the environment are the key of a view.
+// The rest are observations, each with its stat and a digest. If none has changed, a run would have
+// the same result.
 //
-// An observation still holds if device, inode, mode, size, mtime and ctime are all equal to what
-// they were: equality, never order. What stat does not decide, content does: Rehash. That goes for
-// what was changed in the clock tick in which it was seen, or later (cache.Stat.Before): it is
-// Young, and stat proves nothing.
+// An observation is valid if device, inode, mode, size, mtime and ctime are all equal to the
+// recorded ones; their order does not matter. If they differ, the content decides: see Rehash. The
+// content also decides for a file that changed in the clock tick of its observation, or later
+// (cache.Stat.Before). Such an observation is Young: it is too recent for its stat to prove
+// anything.
 
-// observations is a blob of observations. Every offset is checked when it is opened; after that
-// nothing is parsed:
+// observations is a blob of observations. parse checks every offset once; after that nothing is
+// decoded:
 //
 //	numbers of observations and of absent names; length of the note; zero (4 bytes each)
 //	observations, 64 bytes each, sorted by folder and name: see entry
 //	digests, 32 bytes for each
 //	absent names: offset into the text of each (4 bytes)
 //	note
-//	text: paths and names, each ended by a zero byte, so that the kernel can read them where they are
+//	text: paths and names, zero-terminated, so that system calls can use them in place
 type observations struct {
 	entries []entry
 	digests []byte
@@ -42,18 +43,20 @@ type observations struct {
 	text    []byte
 }
 
-// entry is a cache.Observation as it stands in a blob.
+// entry is the encoding of a cache.Observation in a blob.
 type entry struct {
 	path         uint32 // offset into the text
 	kind         cache.Kind
 	flags        uint8
-	base         uint16 // where the last element of the path begins
+	base         uint16 // offset of the last element in the path
 	mode         uint32
-	dir          uint32 // number of its folder; those of one folder stand together
+	dir          uint32 // number of its folder; entries of one folder are adjacent
 	dev, ino     uint64
 	size         int64
-	mtime, ctime int64  // ns
-	extra        uint64 // of a guard where its names begin and, above 32 bits, how many they are; else Observation.Seen
+	mtime, ctime int64 // ns
+	// For a guard the index of its first name, and their number above 32 bits; else
+	// Observation.Seen.
+	extra uint64
 }
 
 const (
@@ -69,7 +72,7 @@ const (
 
 var errDamaged = errors.New("damaged observations")
 
-// parse takes a blob apart. b must stay as it is, and begin at a multiple of 8.
+// parse opens a blob without copying it. b must not change and must start at a multiple of 8.
 func parse(b []byte) (*observations, error) {
 	if len(b) < observedHead {
 		return nil, errDamaged
@@ -105,7 +108,7 @@ func parse(b []byte) (*observations, error) {
 	return s, nil
 }
 
-// absent are the names of a guard: where they begin, and how many.
+// absent returns the index of a guard's first name and the number of names.
 func (e *entry) absent() (from, count int) {
 	if e.kind != cache.KindGuard {
 		return 0, 0
@@ -113,7 +116,7 @@ func (e *entry) absent() (from, count int) {
 	return int(uint32(e.extra)), int(e.extra >> 32)
 }
 
-// at is observation i as it was written.
+// at returns observation i as it was written.
 func (s *observations) at(i int) cache.Observation {
 	e := &s.entries[i]
 	o := cache.Observation{Path: s.path(i), Kind: e.kind, Digest: s.digest(i),
@@ -128,7 +131,7 @@ func (s *observations) at(i int) cache.Observation {
 	return o
 }
 
-// absent gives the names of a guard.
+// absent yields the names of a guard.
 func (s *observations) absent(e *entry) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from, count := e.absent()
@@ -149,7 +152,7 @@ func (s *observations) str(at uint32) string {
 	return string(b[:bytes.IndexByte(b, 0)])
 }
 
-// find is the number of a path.
+// find returns the number of a path.
 func (s *observations) find(path string) (i int, ok bool) {
 	return sort.Find(len(s.entries), func(i int) int {
 		name := s.text[s.entries[i].path:]
@@ -157,7 +160,7 @@ func (s *observations) find(path string) (i int, ok bool) {
 	})
 }
 
-// compare orders by folder and name.
+// compare orders paths by folder, then by name.
 func compare(a, b string) int {
 	i, j := baseOf(a), baseOf(b)
 	return cmp.Or(strings.Compare(a[:i], b[:j]), strings.Compare(a[i:], b[j:]))
@@ -165,7 +168,7 @@ func compare(a, b string) int {
 
 func baseOf(path string) int { return strings.LastIndexByte(path, '/') + 1 }
 
-// encode makes a blob. It sorts the observations.
+// encode returns a blob. It sorts list.
 func encode(note []byte, list []cache.Observation) ([]byte, error) {
 	slices.SortFunc(list, func(a, b cache.Observation) int { return compare(a.Path, b.Path) })
 	absent, text := 0, 0
@@ -188,7 +191,7 @@ func encode(note []byte, list []cache.Observation) ([]byte, error) {
 		b = le.AppendUint32(b, uint32(n))
 	}
 	var names []byte
-	at, dir := uint32(0), uint32(0) // at: in the text
+	at, dir := uint32(0), uint32(0) // at: offset in the text
 	for i, o := range list {
 		if i > 0 && list[i-1].Path[:baseOf(list[i-1].Path)] != o.Path[:baseOf(o.Path)] {
 			dir++
@@ -214,7 +217,7 @@ func encode(note []byte, list []cache.Observation) ([]byte, error) {
 	return b, nil
 }
 
-// entryOf is o with its place in the text, its folder, and where its absent names begin.
+// entryOf returns the entry of o. names is the index of its first absent name.
 func entryOf(o *cache.Observation, path, dir uint32, names uint64) entry {
 	st := o.Stat
 	e := entry{path: path, kind: o.Kind, base: uint16(baseOf(o.Path)), dir: dir, mode: st.Mode, dev: st.Dev, ino: st.Ino, size: st.Size,

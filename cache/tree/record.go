@@ -9,23 +9,23 @@ import (
 
 var le = binary.LittleEndian
 
-// writer collects entries that are to be appended. The tables grow with it.
+// writer collects entries to append. Its tables grow with them.
 type writer struct {
 	*tables
 	b  []byte
-	at int64 // where b will stand in the file
+	at int64 // offset of b in the file
 }
 
-// next is where the next entry will begin.
+// next returns the offset of the next entry.
 func (w *writer) next() int64 { return w.at + int64(len(w.b)) }
 
-// add appends one entry and gives its size.
+// add appends one entry and returns its size.
 func (w *writer) add(payload []byte) int64 {
 	w.b = appendEntry(w.b, payload)
 	return entryHead + int64(len(payload))
 }
 
-// str gives the number of s, after its entry if s is new.
+// str returns the number of s, and appends an entry first if s is new.
 func (w *writer) str(s string) uint64 {
 	payload := append([]byte{kindString}, s...)
 	id, fresh := w.strings.id(payload[1:], w.next())
@@ -51,11 +51,15 @@ func (w *writer) removal(output string) int64 {
 // record appends r. Its payload:
 //
 //	command key, number of the first output's path,
-//	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent, search and
-//	passed (counts, numbers of strings), outputs (count; number of the path, digest, size, bits: executable, unkept),
+//	fields (count, numbers of name and value), discovered (count, numbers of pairs),
+//	absent, search and passed (counts, numbers of strings),
+//	outputs (count; number of the path, digest, size, bits: executable, unkept),
 //	text, functions (count; numbers of name and arch, figures), elapsed, CPU, MaxRSS, made (ns since
-//	1970, or the smallest integer for no time); number of the origin, where there is one or forms are; a zero and
-//	forms (numbers of pairs), where there are some: those that an earlier kbuild wrote have another number, and their records do not count
+//	1970, or the smallest integer for no time);
+//	number of the origin, if there is an origin or forms;
+//	a zero and forms (numbers of pairs), if there are forms
+//
+// An earlier version of kbuild wrote another number instead of the zero. Its records are invalid.
 func (w *writer) record(r *cache.Record) int64 {
 	b := append([]byte{kindRecord}, r.Command[:]...)
 	b = binary.AppendUvarint(b, w.str(r.Outputs[0].Path))
@@ -107,7 +111,8 @@ func (w *writer) record(r *cache.Record) int64 {
 	return w.add(b)
 }
 
-// parseRecord reads what record wrote, with its fields or without, or gives nil.
+// parseRecord decodes a record, with or without its fields. It returns nil if the record is
+// damaged.
 func (t *tables) parseRecord(b []byte, fields bool) *cache.Record {
 	r, rec := &reader{b: b}, &cache.Record{}
 	copy(rec.Command[:], r.bytes(uint64(len(rec.Command))))
@@ -156,7 +161,7 @@ func (t *tables) parseRecord(b []byte, fields bool) *cache.Record {
 	return rec
 }
 
-// figures are the numbers of f, in the order in which they are written.
+// figures returns pointers to the numbers of f, in the order of the encoding.
 func figures(f *cache.Function) [7]*int {
 	return [7]*int{&f.Registers, &f.Barriers, &f.Shared, &f.Constant, &f.Stack, &f.SpillStores, &f.SpillLoads}
 }
@@ -168,7 +173,7 @@ func bit(b bool) uint64 {
 	return 0
 }
 
-// noTime stands for the zero time, which has no count of nanoseconds since 1970.
+// noTime encodes the zero time, which has no count of nanoseconds since 1970.
 const noTime = -1 << 63
 
 func nanos(t time.Time) int64 {

@@ -9,29 +9,29 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// records finds the last successful run of each action. Records are decoded when asked for.
+// records finds the last successful run of each action. Records are decoded on demand.
 type records struct {
 	tables
-	index     *index // of what is not in the fields below; nil without one
+	index     *index // covers what the fields below do not; nil without one
 	byOutput  map[string]*logged
 	byCommand map[cache.Key]*logged
-	gone      map[string]bool // outputs whose record in the index does not count
-	decoded   int             // records that are kept decoded
+	gone      map[string]bool // outputs whose record in the index is no longer valid
+	decoded   int             // number of records that stay decoded
 }
 
 // logged is a record in the log.
 type logged struct {
 	output  string // first output path
 	command cache.Key
-	at      int64         // where its entry begins
+	at      int64         // offset of its entry
 	size    int64         // of its entry
-	rec     *cache.Record // nil if not decoded, or not kept
+	rec     *cache.Record // nil if not decoded, or not retained
 }
 
-// maxDecoded is how many records are kept once they are decoded. One has some 14 KiB.
+// maxDecoded limits the decoded records that stay in memory. One takes about 14 KiB.
 const maxDecoded = 4096
 
-// load reads what stands behind the index.
+// load reads the entries that the index does not cover.
 func (db *DB) load() {
 	if db.records != nil {
 		return
@@ -44,7 +44,7 @@ func (db *DB) load() {
 	}
 	for db.size < int64(len(db.data)) {
 		rest := db.data[db.size:]
-		if n, ok := blobSize(rest); ok { // whoever uses it looks at its sum
+		if n, ok := blobSize(rest); ok { // the reader of a blob checks its checksum
 			db.size += n
 			continue
 		}
@@ -53,7 +53,7 @@ func (db *DB) load() {
 		if !ok {
 			break
 		}
-		if db.size >= db.rootEnd { // the root has counted the others
+		if db.size >= db.rootEnd { // the root includes all earlier ones
 			db.root.dead += dead
 		}
 		db.size += entryHead + int64(len(payload))
@@ -63,8 +63,8 @@ func (db *DB) load() {
 	}
 }
 
-// take applies the payload of the entry at an offset, if it is whole, and says how much is dead for
-// it.
+// take applies the payload of the entry at an offset. whole reports a correct checksum. dead is the
+// number of bytes that the entry makes invalid.
 func (r *records) take(payload []byte, whole bool, at int64) (dead int64, ok bool) {
 	if !whole {
 		return 0, false
@@ -92,14 +92,14 @@ func (r *records) take(payload []byte, whole bool, at int64) (dead int64, ok boo
 	return dead, !d.bad && len(d.b) == 0
 }
 
-// pair reads the payload of a pair.
+// pair decodes the payload of a pair.
 func (t *tables) pair(d *reader) cache.FileDigest {
 	p := cache.FileDigest{Path: t.strings.at(d)}
 	copy(p.Digest[:], d.bytes(uint64(len(p.Digest))))
 	return p
 }
 
-// logged reads the beginning of a record's payload.
+// logged decodes the beginning of a record's payload.
 func (t *tables) logged(d *reader, at, size int64) *logged {
 	l := &logged{at: at, size: size}
 	copy(l.command[:], d.bytes(uint64(len(l.command))))
@@ -107,15 +107,14 @@ func (t *tables) logged(d *reader, at, size int64) *logged {
 	return l
 }
 
-// keep makes l the record of its output, and gives the size of the one that does not count any
-// more.
+// keep makes l the record of its output and returns the size of the one that it replaces.
 func (r *records) keep(l *logged) (dead int64) {
 	dead = r.drop(l.output)
 	r.byOutput[l.output], r.byCommand[l.command] = l, l
 	return dead
 }
 
-// drop forgets the record of an output, and gives its size.
+// drop removes the record of an output and returns its size.
 func (r *records) drop(output string) (dead int64) {
 	old := r.last(output)
 	if r.index != nil {
@@ -139,8 +138,8 @@ func (r *records) last(output string) *logged {
 	return l
 }
 
-// Last is the record of the action whose first output is output, or nil. Records are shared: they
-// must not be changed.
+// Last returns the record of the action whose first output is output, or nil. Records are shared
+// and must not be changed.
 func (db *DB) Last(output string) *cache.Record {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -148,7 +147,7 @@ func (db *DB) Last(output string) *cache.Record {
 	return db.decode(db.records.last(output))
 }
 
-// LastRun is Last of one who asks for no Fields, which are most of a record: there may be none.
+// LastRun is Last without Fields, which are most of a record. A cached record may have them anyway.
 func (db *DB) LastRun(output string) *cache.Record {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -161,7 +160,7 @@ func (db *DB) LastRun(output string) *cache.Record {
 	return db.records.parseRecord(b, false)
 }
 
-// ByCommand is the record with that command key, or nil.
+// ByCommand returns the record with this command key, or nil.
 func (db *DB) ByCommand(command cache.Key) *cache.Record {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -176,7 +175,7 @@ func (db *DB) ByCommand(command cache.Key) *cache.Record {
 	return db.decode(l)
 }
 
-// All gives the records, sorted by first output.
+// All yields the records, sorted by first output.
 func (db *DB) All() iter.Seq[*cache.Record] {
 	return func(yield func(*cache.Record) bool) {
 		db.mu.Lock()
@@ -194,7 +193,7 @@ func (db *DB) All() iter.Seq[*cache.Record] {
 	}
 }
 
-// sorted gives the records that count by first output.
+// sorted returns the valid records, sorted by first output.
 func (db *DB) sorted() []*logged {
 	r := db.records
 	all := make([]*logged, 0, len(r.byOutput))
@@ -212,7 +211,7 @@ func (db *DB) sorted() []*logged {
 	return all
 }
 
-// decode gives the record of l; one that cannot be decoded is none.
+// decode returns the record of l, or nil if it cannot be decoded.
 func (db *DB) decode(l *logged) *cache.Record {
 	if l == nil {
 		return nil
@@ -232,7 +231,7 @@ func (db *DB) decode(l *logged) *cache.Record {
 	return rec
 }
 
-// Append makes r the record of its first output. r must not be changed afterwards.
+// Append stores r as the record of its first output. r must not be changed afterwards.
 func (db *DB) Append(r *cache.Record) error {
 	if len(r.Outputs) == 0 {
 		panic("BUG: a record without outputs for the database of the build tree")
@@ -254,7 +253,7 @@ func (db *DB) Append(r *cache.Record) error {
 	return nil
 }
 
-// writer writes behind what the log has.
+// writer returns a writer that appends to the log.
 func (db *DB) writer() *writer {
 	t := &db.records.tables
 	t.strings.know(func(at int64) ([]byte, bool) { return db.entry(at, kindString) })
@@ -262,7 +261,7 @@ func (db *DB) writer() *writer {
 	return &writer{tables: t, at: db.size}
 }
 
-// Remove forgets the record of an output, if there is one.
+// Remove drops the record of an output, if there is one.
 func (db *DB) Remove(output string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -271,7 +270,7 @@ func (db *DB) Remove(output string) error {
 		return nil
 	}
 	if err := db.writable(); err != nil {
-		db.records.drop(output) // for this run, whatever happens to the file
+		db.records.drop(output) // for this run, even if the file cannot be written
 		return err
 	}
 	db.root.dead += db.records.drop(output)
@@ -280,7 +279,7 @@ func (db *DB) Remove(output string) error {
 	return db.write(w.b)
 }
 
-// blobSize is the size of the entry of a blob that b begins with.
+// blobSize returns the size of the entry at the start of b, if it is that of a blob.
 func blobSize(b []byte) (int64, bool) {
 	if len(b) <= entryHead || b[entryHead] != kindBlob {
 		return 0, false

@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Rehash looks at what an observation is of. ok is true if it is what it was, though its stat is
-// another; st is the new one.
+// Rehash compares observation i with the current state by content. ok is true if the content is
+// unchanged although the stat differs; st is the new stat.
 func (v *View) Rehash(root string, i int) (st cache.Stat, ok bool) {
 	s, i := v.layer(i)
 	e := &s.entries[i]
@@ -28,8 +28,8 @@ func (v *View) Rehash(root string, i int) (st cache.Stat, ok bool) {
 	return st, err == nil && st == again
 }
 
-// sameKind compares what builds ask of a mode: the type of the file, and whether it is a program. A
-// mode of zero is not known.
+// sameKind compares the parts of a mode that builds depend on: the file type and the executable
+// bits. A mode of zero is unknown and matches any.
 func sameKind(was, is uint32) bool {
 	const types, owner, any = 0o170000, 0o100, 0o111
 	return was == 0 || (was^is)&(types|owner) == 0 && (was&any == 0) == (is&any == 0)
@@ -40,14 +40,14 @@ func isLink(name string) bool {
 	return err != nil || info.Mode()&fs.ModeSymlink != 0
 }
 
-// same compares content.
+// same reports whether the content is unchanged.
 func (s *observations) same(e *entry, i int, name string) bool {
 	want := s.digest(i)
 	switch {
 	case e.kind == cache.KindGuard:
 		for absent := range s.absent(e) {
 			if _, err := os.Lstat(filepath.Join(name, absent)); err == nil {
-				return false // a link to nothing too: its end may appear elsewhere
+				return false // also a dangling link: its target may appear elsewhere
 			}
 		}
 		info, err := os.Stat(name)
@@ -62,8 +62,8 @@ func (s *observations) same(e *entry, i int, name string) bool {
 	return err == nil && d == want
 }
 
-// Broken are the paths at which an observation that Rehash refused is not what it was: for a guard,
-// the names that are there now.
+// Broken returns the paths at which an observation that Rehash refused has changed. For a guard
+// these are the names that exist now.
 func (v *View) Broken(root string, i int) []string {
 	e := v.At(i)
 	var out []string
@@ -82,19 +82,19 @@ func (v *View) Broken(root string, i int) []string {
 	return out
 }
 
-// absent reports that nothing is at path, or a link that leads to nothing.
+// absent reports whether path does not exist or is a dangling link.
 func absent(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// FolderDigest digests the names in a folder, with what each is: file, folder, link.
+// FolderDigest returns a digest of the names in a folder and their types: file, folder, link.
 func FolderDigest(path string) (cache.Digest, error) {
 	entries, err := os.ReadDir(path)
 	return NamesDigest(entries), err
 }
 
-// NamesDigest is FolderDigest of a folder with these entries, sorted by name.
+// NamesDigest returns the FolderDigest of a folder with these entries, sorted by name.
 func NamesDigest(entries []fs.DirEntry) cache.Digest {
 	var b []byte
 	for _, e := range entries {

@@ -16,18 +16,18 @@ const (
 	kindRoot    = 'R'
 )
 
-// root says where things stand in the file. Its payload: index, covered, dead (uvarints); the
-// number of views, of each the key (32 bytes) and base, top and plan (uvarints); the number of
+// root holds the offsets of the index and the views. Its payload: index, covered, dead (uvarints);
+// the number of views, of each the key (32 bytes) and base, top and plan (uvarints); the number of
 // texts, of each name and text (with their lengths), sorted by name.
 type root struct {
-	index   int64 // offset of the index; 0 is none
-	covered int64 // the index knows the log up to here
-	dead    int64 // about so many bytes of the file do not count any more
+	index   int64 // offset of the index; 0 without one
+	covered int64 // the index covers the log up to this offset
+	dead    int64 // approximate number of bytes in the file that are no longer valid
 	views   []viewRoot
 	texts   map[string][]byte
 }
 
-// viewRoot says where a view stands: offsets of blobs, 0 where there is none.
+// viewRoot holds the offsets of the blobs of a view; 0 for a blob that does not exist.
 type viewRoot struct {
 	key             [32]byte
 	base, top, plan int64
@@ -54,7 +54,7 @@ func (r *root) encode() []byte {
 	return b
 }
 
-// decode is the reverse of encode, without the kind. It keeps nothing of b.
+// decode parses what encode wrote, without the kind. It copies what it keeps of b.
 func (r *root) decode(b []byte) (ok bool) {
 	d := &reader{b: b}
 	r.index, r.covered, r.dead = int64(d.uvarint()), int64(d.uvarint()), int64(d.uvarint())
@@ -72,7 +72,7 @@ func (r *root) decode(b []byte) (ok bool) {
 	return !d.bad && len(d.b) == 0
 }
 
-// reader takes values off a byte slice. After the first that is not there everything is zero and
+// reader decodes values from a byte slice. After the first missing value all values are zero and
 // bad is set, so that a decoder checks once at its end.
 type reader struct {
 	b   []byte
@@ -109,7 +109,8 @@ func (r *reader) bytes(n uint64) []byte {
 	return b
 }
 
-// list reads a count and so many values; none is nil. A count beyond the bytes left is bad.
+// list decodes a count and that many values; nil for zero. A count larger than the rest of b is
+// bad.
 func list[T any](r *reader, value func() T) []T {
 	n := r.uvarint()
 	if n > uint64(len(r.b)) {

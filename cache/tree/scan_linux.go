@@ -19,8 +19,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// mapFile maps a file into memory, to be read there until unmap is called. info is of the file at
-// that time.
+// mapFile maps a file into memory until unmap is called. info is of the file at that time.
 func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, err error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -34,7 +33,7 @@ func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, er
 	return data, info, unmap, err
 }
 
-// mapOpen maps the beginning of an open file. Where there is no room to map it is read.
+// mapOpen maps the beginning of an open file. It reads the file if mapping is impossible.
 func mapOpen(f *os.File, size int64) (data []byte, unmap func() error, err error) {
 	if size == 0 {
 		return nil, func() error { return nil }, nil
@@ -53,13 +52,13 @@ func mapOpen(f *os.File, size int64) (data []byte, unmap func() error, err error
 
 const (
 	chunk         = 256 // entries that a goroutine takes at once
-	inline        = 512 // so few are looked at without another goroutine
-	few           = 4   // as many more in a folder are worth opening it
-	remoteWorkers = 32  // these wait most of the time
+	inline        = 512 // entries per worker; fewer are checked without another goroutine
+	few           = 4   // entries of the same folder that must follow for opening it to pay off
+	remoteWorkers = 32  // remote workers wait most of the time
 )
 
-// Changed are the observations that stat does not show to be as they were, in no order. root is the
-// folder of relative paths.
+// Changed returns the observations that stat does not prove unchanged, in no particular order. root
+// is the base of relative paths.
 func (v *View) Changed(root string) ([]int, error) {
 	dir, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -98,11 +97,11 @@ func (v *View) Changed(root string) ([]int, error) {
 	return all, nil
 }
 
-// scan looks at the entries from and up to to. Walking a path costs the kernel more than the stat
-// at its end, so the folder of a few entries is opened, and its files are asked for by their names
-// alone: a quarter less time.
+// scan checks the entries from..to-1. Walking a path costs the kernel more than the stat at its
+// end. So scan opens a folder with several entries and looks its files up by name, which takes a
+// quarter less time.
 func (s *observations) scan(root, from, to int, remote bool, found []int) []int {
-	dir, of := -1, uint32(0) // an open folder, and whose
+	dir, of := -1, uint32(0) // an open folder and its number
 	for i := from; i < to; i++ {
 		e := &s.entries[i]
 		if dir >= 0 && e.dir != of {
@@ -128,7 +127,7 @@ func (s *observations) scan(root, from, to int, remote bool, found []int) []int 
 	return found
 }
 
-// unchanged looks at one entry. It makes no garbage: this runs for every file of the build.
+// unchanged checks one entry. It does not allocate: it runs for every file of the build.
 func (e *entry) unchanged(dir int, path *byte, remote bool) bool {
 	if e.flags&flagYoung != 0 {
 		return false
@@ -142,7 +141,8 @@ func (e *entry) unchanged(dir int, path *byte, remote bool) bool {
 		st.Mtim.Nano() == e.mtime && st.Ctim.Nano() == e.ctime
 }
 
-// openDir opens the folder of an entry; -1 if that fails, as it does where there is none.
+// openDir opens the folder of an entry. It returns -1 on failure, for example if there is no
+// folder.
 func (s *observations) openDir(root int, e *entry) int {
 	var buf [unix.PathMax]byte
 	if int(e.base) > len(buf) {
@@ -158,8 +158,8 @@ func (s *observations) openDir(root int, e *entry) int {
 
 func rawClose(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
-// fstatat does not tell the Go scheduler that it enters the kernel, which costs a third of the time
-// where a file system is in memory; it does where the answer may take long.
+// fstatat uses a raw system call, which bypasses the Go scheduler, unless the answer may take long.
+// On a file system in memory the scheduler would cost a third of the time.
 func fstatat(dir int, path *byte, st *unix.Stat_t, remote bool) (errno unix.Errno) {
 	for {
 		if remote {
@@ -173,7 +173,7 @@ func fstatat(dir int, path *byte, st *unix.Stat_t, remote bool) (errno unix.Errn
 	}
 }
 
-// isRemote reports a file system that asks another machine or another process.
+// isRemote reports whether another machine or another process serves the file system.
 func isRemote(dir int) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(dir, &fs) != nil {

@@ -22,5 +22,5 @@ func mapOpen(*os.File, int64) (data []byte, unmap func() error, err error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
-// Changed cannot tell: every run looks at everything.
+// Changed always returns an error: this platform has no scan, so every run must check everything.
 func (v *View) Changed(string) ([]int, error) { return nil, errors.ErrUnsupported }

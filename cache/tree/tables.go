@@ -6,7 +6,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// tables number the strings and pairs of the file. Neither is kept in memory: there are millions.
+// tables number the strings and pairs of the file. Neither stays in memory: there are millions.
 type tables struct {
 	strings table[string]
 	pairs   table[cache.FileDigest]
@@ -18,16 +18,18 @@ func newTables() *tables {
 
 // table numbers values of one kind in order of appearance.
 type table[T any] struct {
-	base   uint64 // so many values stand in the index
-	index  []byte // offset of the entry of each of them, 4 bytes
-	offs   []int64
-	ids    map[sum]uint64 // of the last of those in offs, by their payload; made when first needed: reading does not need it
-	older  map[sum]uint64 // what ids was before it was full
+	base  uint64 // number of values in the index
+	index []byte // offset of the entry of each value, 4 bytes
+	offs  []int64
+	// Number of recently appended values by payload; nil until the first write, since reading needs
+	// none.
+	ids    map[sum]uint64
+	older  map[sum]uint64 // previous ids, replaced when full
 	recent map[uint64]T
 	read   func(at int64) (T, bool)
 }
 
-// sum stands for a payload. Half of a SHA-256 tells more payloads apart than there are.
+// sum is a hash of a payload. Half a SHA-256 is enough to avoid collisions.
 type sum [16]byte
 
 func sumOf(payload []byte) sum {
@@ -35,14 +37,14 @@ func sumOf(payload []byte) sum {
 	return sum(h[:16])
 }
 
-// maxRecent is how many values of a table are kept at once. Headers are in very many records.
+// maxRecent limits the decoded values that a table keeps. Headers occur in very many records.
 const maxRecent = 1 << 16
 
-// maxKnown is how many payloads ids and older know each; a variable for tests. Most strings are of
-// one action, and would fill the memory; those that records share come again and again, and stay.
+// maxKnown limits ids and older each; a variable for tests. Most strings belong to one action and
+// would fill the memory. Shared strings recur often enough to remain.
 var maxKnown = 1 << 16
 
-// at takes the number of a value off d.
+// at decodes a number from d and returns its value.
 func (t *table[T]) at(d *reader) (v T) {
 	id := d.uvarint()
 	if v, ok := t.recent[id]; ok {
@@ -61,7 +63,7 @@ func (t *table[T]) at(d *reader) (v T) {
 	return v
 }
 
-// offset is where the entry of a value begins.
+// offset returns the start of the entry of a value.
 func (t *table[T]) offset(id uint64) (int64, bool) {
 	if id < t.base {
 		return int64(le.Uint32(t.index[4*id:])), true
@@ -72,8 +74,9 @@ func (t *table[T]) offset(id uint64) (int64, bool) {
 	return 0, false
 }
 
-// id numbers the value with a payload; fresh is true if it is new, or was not seen for long: then
-// it becomes an entry once more, at off.
+// id returns the number of the value with this payload. fresh means that the caller must append the
+// value at off. A value is fresh if it is new, or if ids no longer has it; then it gets a new
+// number.
 func (t *table[T]) id(payload []byte, off int64) (id uint64, fresh bool) {
 	k := sumOf(payload)
 	id, known := t.ids[k]
@@ -88,7 +91,7 @@ func (t *table[T]) id(payload []byte, off int64) (id uint64, fresh bool) {
 	return id, !known
 }
 
-// remember makes a number known to id.
+// remember adds a number to ids.
 func (t *table[T]) remember(k sum, id uint64) {
 	if len(t.ids) >= maxKnown {
 		t.ids, t.older = map[sum]uint64{}, t.ids
@@ -96,7 +99,7 @@ func (t *table[T]) remember(k sum, id uint64) {
 	t.ids[k] = id
 }
 
-// know makes the values known that stand behind the index.
+// know fills ids with the last values that the index does not cover.
 func (t *table[T]) know(payload func(at int64) ([]byte, bool)) {
 	if t.ids != nil {
 		return

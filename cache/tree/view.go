@@ -9,24 +9,25 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// View is what builds with one command line observed, and the plan that they carried out.
+// View holds what builds with one command line observed, and the plan that they carried out.
 //
-// Rewriting many observations for a small change would cost more than looking at all files, so
-// changes go to a second blob of the same form, the top (Update), whose observations take the place
-// of those with the same paths, until it has grown.
+// Rewriting many observations after a small change would cost more than checking all files. So
+// Update writes changes to a second blob of the same format, the top. An observation in the top
+// replaces the one with the same path in the base. A top that has grown too large becomes the new
+// base.
 type View struct {
 	db     *DB
 	root   viewRoot
 	base   *observations
 	top    *observations // or nil
-	hidden map[int]bool  // observations of base that have their like in top
+	hidden map[int]bool  // observations of base that one in top replaces
 }
 
-// maxViews is how many command lines have a view in a build tree.
+// maxViews limits the number of command lines with a view in a build tree.
 const maxViews = 4
 
-// View is the view with a key: of the command line, the environment and whatever else decides
-// besides files. It is nil if there is none.
+// View returns the view with a key, or nil if there is none. The key covers the command line, the
+// environment and everything besides files that determines a build.
 func (db *DB) View(key [32]byte) *View {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -38,7 +39,7 @@ func (db *DB) View(key [32]byte) *View {
 	return nil
 }
 
-// view opens a view; nil if it is damaged.
+// view opens a view. It returns nil if the view is damaged.
 func (db *DB) view(i int) *View {
 	if db.views[i] != nil {
 		return db.views[i]
@@ -78,7 +79,7 @@ func (v *View) hide() {
 	}
 }
 
-// Known is what the latest view that knows of a file has seen of it.
+// Known returns what the most recent view with an observation of this file recorded of it.
 func (db *DB) Known(path string) (h cache.Hashed, ok bool) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -104,13 +105,13 @@ func (db *DB) Known(path string) (h cache.Hashed, ok bool) {
 	return h, false
 }
 
-// Plan is a plan that was written and that no view has yet.
+// Plan is a plan that was written and does not belong to a view yet.
 type Plan struct {
 	at, size int64
-	file     *os.File // in which it stands at that place: not in one made anew
+	file     *os.File // at is an offset in this file, not in a rewritten one
 }
 
-// WritePlan writes the plan of a view to come, so that it need not be in memory while the
+// WritePlan writes the plan of a future view, so that it need not stay in memory while the
 // observations are collected.
 func (db *DB) WritePlan(plan []byte) (*Plan, error) {
 	db.mu.Lock()
@@ -122,12 +123,12 @@ func (db *DB) WritePlan(plan []byte) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.root.dead += int64(len(plan)) // until a view has it
+	db.root.dead += int64(len(plan)) // until SetView uses it
 	return &Plan{at, int64(len(plan)), db.file}, nil
 }
 
-// SetView makes a view the latest, in place of the one with its key. It sorts the observations.
-// Without a plan no build can start from it.
+// SetView stores a view as the most recent one and replaces the one with the same key. It sorts the
+// observations. A view without a plan cannot start a build.
 func (db *DB) SetView(key [32]byte, note []byte, plan *Plan, list []cache.Observation) error {
 	blob, err := encode(note, list)
 	if err != nil {
@@ -152,7 +153,7 @@ func (db *DB) SetView(key [32]byte, note []byte, plan *Plan, list []cache.Observ
 	return db.replaceView(v)
 }
 
-// replaceView makes v the first of the views, and drops those that are too many.
+// replaceView makes v the first view and drops the views beyond maxViews.
 func (db *DB) replaceView(v viewRoot) error {
 	views := []viewRoot{v}
 	for _, old := range db.root.views {
@@ -169,7 +170,7 @@ func (db *DB) replaceView(v viewRoot) error {
 	return db.commit()
 }
 
-// lose counts the blobs of a view that another, in its place, does not have.
+// lose counts the blobs of old as dead, except those that its replacement by shares.
 func (db *DB) lose(old, by viewRoot) {
 	keep := []int64{0, by.base, by.top, by.plan}
 	for _, at := range []int64{old.base, old.top, old.plan} {
@@ -179,7 +180,7 @@ func (db *DB) lose(old, by viewRoot) {
 	}
 }
 
-// Update makes observations take the place of those with the same paths, and note that of the note.
+// Update replaces the observations with the same paths, and the note.
 func (v *View) Update(note []byte, list []cache.Observation) error {
 	given := map[string]bool{}
 	for _, o := range list {
@@ -220,7 +221,7 @@ func (v *View) Update(note []byte, list []cache.Observation) error {
 	return db.replaceView(fresh)
 }
 
-// without appends the observations whose paths are not given.
+// without appends the observations whose paths are not in given.
 func (s *observations) without(given map[string]bool, list []cache.Observation) []cache.Observation {
 	for i := range s.entries {
 		if !given[s.path(i)] {
@@ -230,7 +231,7 @@ func (s *observations) without(given map[string]bool, list []cache.Observation) 
 	return list
 }
 
-// Refresh gives observations other stats.
+// Refresh replaces the stats of observations.
 func (v *View) Refresh(stats map[int]cache.Stat) error {
 	var list []cache.Observation
 	for i, st := range stats {
@@ -241,14 +242,14 @@ func (v *View) Refresh(stats map[int]cache.Stat) error {
 	return v.Update(slices.Clone(v.Note()), list)
 }
 
-// At is observation i as it was written.
+// At returns observation i as it was written.
 func (v *View) At(i int) cache.Observation {
 	s, i := v.layer(i)
 	return s.at(i)
 }
 
-// All are the observations as they were written, by their numbers. Of a path that Update has given
-// another there are both.
+// All returns the observations as they were written, indexed by number. It includes those that
+// Update has replaced.
 func (v *View) All() (list []cache.Observation) {
 	for i := range v.base.entries {
 		list = append(list, v.base.at(i))
@@ -261,7 +262,7 @@ func (v *View) All() (list []cache.Observation) {
 	return list
 }
 
-// layer finds the blob of an observation, and its number there.
+// layer returns the blob of an observation and its number there.
 func (v *View) layer(i int) (*observations, int) {
 	if i >= len(v.base.entries) {
 		return v.top, i - len(v.base.entries)
@@ -269,7 +270,7 @@ func (v *View) layer(i int) (*observations, int) {
 	return v.base, i
 }
 
-// Find is the number of the observation of a path.
+// Find returns the number of the observation of a path.
 func (v *View) Find(path string) (i int, ok bool) {
 	if v.top != nil {
 		if i, ok := v.top.find(path); ok {
@@ -279,7 +280,7 @@ func (v *View) Find(path string) (i int, ok bool) {
 	return v.base.find(path)
 }
 
-// Note is what the view was last written with. It goes with the database.
+// Note returns the note of the last write. It is invalid after DB.Close.
 func (v *View) Note() []byte {
 	if v.top != nil {
 		return v.top.note
@@ -287,7 +288,7 @@ func (v *View) Note() []byte {
 	return v.base.note
 }
 
-// Plan is what the view was written with, nil if nothing. It goes with the database.
+// Plan returns the plan of the view, or nil. It is invalid after DB.Close.
 func (v *View) Plan() []byte {
 	v.db.mu.Lock()
 	defer v.db.mu.Unlock()

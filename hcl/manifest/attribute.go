@@ -15,20 +15,20 @@ import (
 )
 
 // Phase four starts here: attributes to plain Go values. An attribute that is null counts as not
-// written, as in Terraform; one of unknown value was reported already and reads as not written.
+// set, as in Terraform. An unknown value was already reported and also counts as not set.
 
-// reader reads the attributes of one block, for one instance of a matrix.
+// reader reads the attributes of one block, for one instance of a matrix or of for_each.
 type reader struct {
 	l     *loader
 	b     *block
-	extra map[string]cty.Value // matrix, self
+	extra map[string]cty.Value // matrix, each, self
 }
 
 func (l *loader) reader(b *block, extra map[string]cty.Value) *reader {
 	return &reader{l: l, b: b, extra: extra}
 }
 
-// field is an attribute with its value.
+// field is an attribute and its value.
 type field struct {
 	name string
 	rng  hcl.Range // of the expression
@@ -42,7 +42,7 @@ type item struct {
 	rng  hcl.Range
 }
 
-// find gives the attribute of the block, or of `defaults`.
+// find returns the attribute of the block, or that of `defaults`.
 func (r *reader) find(name string) *hclsyntax.Attribute {
 	if a := r.b.body.Attributes[name]; a != nil {
 		return a
@@ -53,7 +53,7 @@ func (r *reader) find(name string) *hclsyntax.Attribute {
 	return nil
 }
 
-// field gives the value of an attribute; nil if there is none, or none to work with.
+// field returns the value of an attribute, or nil if it is not set, null or unknown.
 func (r *reader) field(name string) *field {
 	a := r.find(name)
 	if a == nil {
@@ -66,8 +66,9 @@ func (r *reader) field(name string) *field {
 	return &field{name, a.Expr.Range(), a.Expr, v}
 }
 
-// value takes the value of the attribute's node where there is one and it is not of one instance.
-// The node of outputs holds paths in the build tree; here they are wanted as declared.
+// value returns the value of the attribute's node if there is one and the value is the same for all
+// instances. The node of outputs contains paths in the build tree; the reader needs them as
+// declared.
 func (r *reader) value(name string, a *hclsyntax.Attribute) cty.Value {
 	if r.extra == nil || !r.l.refs[a.Expr].matrix {
 		if addr := attrAddr(r.b.key(), name); r.l.nodes[addr] != nil && !(r.b.kind == "generate" && name == "outputs") {
@@ -89,7 +90,7 @@ func (r *reader) wrong(f *field, needs string) {
 	r.l.errorAt(f.rng, help, "%s needs %s, not %s", f.name, needs, typeName(f.val))
 }
 
-// quoted are words as a list of the language has them.
+// quoted returns words in the syntax of a list.
 func quoted(words []string) string {
 	for i, w := range words {
 		words[i] = strconv.Quote(w)
@@ -97,7 +98,7 @@ func quoted(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// typeName says what a value is, in words of the language.
+// typeName describes the type of a value in terms of the language.
 func typeName(v cty.Value) string {
 	switch t := v.Type(); {
 	case v.IsNull():
@@ -142,7 +143,7 @@ func asText(v cty.Value) (string, bool) {
 	return s.AsString(), true
 }
 
-// text reads a string. ok is false if it is not there.
+// text reads a string. ok is false if it is not set or not a string.
 func (r *reader) text(name string) (s string, ok bool) {
 	f := r.field(name)
 	if f == nil {
@@ -154,7 +155,7 @@ func (r *reader) text(name string) (s string, ok bool) {
 	return s, ok
 }
 
-// enum reads one of the words of an attribute.
+// enum reads an attribute whose value must be one of its Words.
 func (r *reader) enum(name string) string {
 	words := r.b.schema.Attribute(name).Words
 	s, ok := r.text(name)
@@ -166,7 +167,7 @@ func (r *reader) enum(name string) string {
 	return s
 }
 
-// boolean reads true or false; nil if it is not there.
+// boolean reads true or false; nil if it is not set.
 func (r *reader) boolean(name string) *bool {
 	f := r.field(name)
 	if f == nil {
@@ -186,7 +187,7 @@ func (r *reader) isTrue(name string) bool {
 	return b != nil && *b
 }
 
-// integer reads a whole number within the bounds of its attribute; 0 if it is not there.
+// integer reads a whole number within the bounds of its attribute; 0 if it is not set.
 func (r *reader) integer(name string) int {
 	f := r.field(name)
 	if f == nil {
@@ -224,7 +225,7 @@ func (r *reader) size(name string) int64 {
 	return n
 }
 
-// duration reads a time such as "90s"; a bare number counts seconds. 0 is what is not written.
+// duration reads a time such as "90s"; a bare number is in seconds. It returns 0 if it is not set.
 func (r *reader) duration(name string) time.Duration {
 	f := r.field(name)
 	if f == nil {
@@ -246,8 +247,7 @@ func (r *reader) duration(name string) time.Duration {
 	return d
 }
 
-// elements gives the elements of a list or set with the place where each is written. Elements that
-// come from glob() or a variable have the place of the attribute.
+// elements returns the elements of a list or set.
 func (r *reader) elements(f *field, of string) []cty.Value {
 	if !isList(f.val) {
 		r.wrong(f, "a list of "+of)
@@ -276,7 +276,7 @@ func (r *reader) textItems(f *field) []item {
 	return out
 }
 
-// plainTexts drops the places.
+// plainTexts returns the texts without their ranges.
 func plainTexts(items []item) []string {
 	var out []string
 	for _, it := range items {
@@ -285,10 +285,10 @@ func plainTexts(items []item) []string {
 	return out
 }
 
-// places are where texts and references are written in an expression.
+// places are the ranges of the texts and references in an expression.
 type places map[string][]hcl.Range
 
-// take gives the next place of s; the last one stays for all that follow.
+// take returns the next range of s. The last range is returned for all later calls.
 func (p places) take(s string, otherwise hcl.Range) hcl.Range {
 	list := p[s]
 	switch len(list) {
@@ -301,7 +301,7 @@ func (p places) take(s string, otherwise hcl.Range) hcl.Range {
 	return list[0]
 }
 
-// literals finds the strings that are written out in an expression, wherever they stand in it.
+// literals returns the ranges of all string literals in an expression.
 func literals(e hclsyntax.Expression) places {
 	p := places{}
 	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -323,7 +323,7 @@ func literals(e hclsyntax.Expression) places {
 	return p
 }
 
-// textMap reads a map of strings; a null value gives nil.
+// textMap reads a map of strings; a null value becomes nil.
 func (r *reader) textMap(name string) map[string]*string {
 	f := r.field(name)
 	if f == nil {
@@ -349,7 +349,7 @@ func (r *reader) textMap(name string) map[string]*string {
 	return out
 }
 
-// keyRange is where a key of a map is written, or the whole attribute.
+// keyRange returns the range of a key in a map literal, or that of the whole attribute.
 func (r *reader) keyRange(f *field, key string) hcl.Range {
 	obj, ok := f.expr.(*hclsyntax.ObjectConsExpr)
 	if !ok {
@@ -383,7 +383,7 @@ func (r *reader) labels() map[string]string {
 	return out
 }
 
-// reservedWords answers for words that the language keeps for later.
+// reservedWords reports attributes that are reserved for later versions.
 func (r *reader) reservedWords() {
 	for _, known := range r.b.schema.Attributes {
 		if a := r.b.body.Attributes[known.Name]; a != nil && known.Reserved {
@@ -392,7 +392,7 @@ func (r *reader) reservedWords() {
 	}
 }
 
-// required reports attributes that are missing.
+// required reports required attributes that are missing.
 func (r *reader) required() {
 	for _, a := range r.b.schema.Attributes {
 		if a.Required && r.b.body.Attributes[a.Name] == nil && !r.b.misspelt[a.Name] {
@@ -401,7 +401,7 @@ func (r *reader) required() {
 	}
 }
 
-// attrPos lists where each attribute is written.
+// attrPos returns the position of each attribute.
 func (r *reader) attrPos() map[string]Pos {
 	out := map[string]Pos{}
 	for _, known := range r.b.schema.Attributes {
@@ -416,12 +416,12 @@ func (r *reader) attrPos() map[string]Pos {
 		}
 	}
 	if pos, ok := out["code"]; ok {
-		out["gencode"] = pos // a list of its own stands for a gencode
+		out["gencode"] = pos // code replaces gencode
 	}
 	return out
 }
 
-// cIdentifier reports whether s can be a name in C.
+// cIdentifier reports whether s can be an identifier in C.
 func cIdentifier(s string) bool {
 	for i, c := range s {
 		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -432,8 +432,8 @@ func cIdentifier(s string) bool {
 	return s != ""
 }
 
-// libraryFile reports the name of a file where that of a library belongs: the linker would look for
-// liblibz.so.so. :libz.so.1 is a name that it looks for as it is.
+// libraryFile reports whether s is a file name where the linker expects the name of a library: it
+// would search for liblibz.so.so. The linker uses :libz.so.1 unchanged, so that is a valid name.
 func libraryFile(s string) (name string, ok bool) {
 	base := s[strings.LastIndexByte(s, '/')+1:]
 	stem, _, _ := strings.Cut(base, ".so")
@@ -444,7 +444,7 @@ func libraryFile(s string) (name string, ok bool) {
 	return strings.TrimPrefix(stem, "lib"), true
 }
 
-// noPrefix refuses options where their operand belongs: libs = ["-lm"].
+// noPrefix reads a list of names and reports options in it: libs = ["-lm"].
 func (r *reader) noPrefix(name, option string) []string {
 	var out []string
 	for _, it := range r.texts(name) {

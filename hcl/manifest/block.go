@@ -2,7 +2,7 @@ package manifest
 
 import "github.com/kbuild-dev/kbuild/cache"
 
-// kbuild { required_version } says which kbuild the manifest was written for.
+// kbuild { required_version } restricts the versions of kbuild that may load the manifest.
 
 func (l *loader) decodeKbuild() {
 	for _, b := range l.blocks {
@@ -28,8 +28,8 @@ func (l *loader) decodeRequired(b *block) {
 	}
 }
 
-// cache { remote, read_only } names a cache on another machine. Who asks it is not said here: a
-// project must not be able to have a user's credentials sent to a server of its choice.
+// cache { remote, read_only } names a remote cache. It has no credentials: a project must not be
+// able to send a user's credentials to a server of its choice.
 
 func (l *loader) decodeCache() {
 	b := l.named["cache"]
@@ -46,7 +46,7 @@ func (l *loader) decodeCache() {
 	l.project.Cache = Cache{Remote: address, ReadOnly: r.isTrue("read_only")}
 }
 
-// A profile is a named set of values for variables; anything else in it is an error, also in a
+// A profile is a named set of values for variables. Any other name in it is an error, even in a
 // profile that this run does not use.
 
 func (l *loader) checkProfile(b *block) {
@@ -58,9 +58,10 @@ func (l *loader) checkProfile(b *block) {
 	}
 }
 
-// defaults { ... } fills what a library, executable or module does not set itself. There is no
-// merging: a target that sets defines, flags or includes has its own and nothing of the defaults.
-// reader.find and loader.inherited do the filling; here is what can be said of the block alone.
+// defaults { ... } sets the attributes that a library, executable or module does not set itself.
+// There is no merging: a target that sets defines, flags or includes gets none of those of the
+// defaults. reader.find and loader.inherited apply the defaults; decodeDefaults checks the block
+// alone.
 
 func (l *loader) decodeDefaults() {
 	for _, b := range l.blocks {
@@ -72,7 +73,7 @@ func (l *loader) decodeDefaults() {
 	}
 }
 
-// decodeGroup reads a named list of targets; groups may be in groups.
+// decodeGroup reads a named list of targets. A group may contain groups.
 func (l *loader) decodeGroup(b *block) {
 	r := l.reader(b, nil)
 	r.required()

@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// The attributes that library, executable and module share.
+// The attributes that libraries, executables and modules share.
 
-// newTarget reads what all kinds of targets have.
+// newTarget reads the attributes of every kind of target.
 func (r *reader) newTarget(kind Kind) *Target {
 	r.reservedWords()
 	return &Target{
@@ -22,7 +22,7 @@ func (r *reader) newTarget(kind Kind) *Target {
 	}
 }
 
-// compile reads how sources are compiled and linked.
+// compile reads the attributes for compiling and linking sources.
 func (r *reader) compile(t *Target) {
 	t.Gencode = r.gencode()
 	t.Mode = cmp.Or(r.enum("mode"), "whole")
@@ -48,7 +48,7 @@ func (r *reader) compile(t *Target) {
 	}
 }
 
-// cleanPath is the spelling of paths in a project: slash-separated, relative to its root.
+// cleanPath returns a path as a project spells it: slash-separated, relative to its root.
 func cleanPath(s string) string { return path.Clean(filepath.ToSlash(s)) }
 
 // paths reads a list of folders or files.
@@ -68,11 +68,11 @@ var standards = []string{
 	"c89", "c90", "c99", "c11", "c17", "c23", "gnu99", "gnu11", "gnu17", "gnu23",
 }
 
-// standardsOf are the standards of a target or a partition, "" where it names none.
+// standardsOf are the language standards of a target or a partition; "" means not set.
 type standardsOf struct{ c, cxx, device string }
 
-// of is the standard for sources of a language: CUDA and HIP are compiled as C++ where nothing else
-// is said.
+// of returns the standard for sources of a language. Without cuda_std, CUDA and HIP use the
+// standard for C++.
 func (s standardsOf) of(language string) string {
 	switch language {
 	case "c":
@@ -85,13 +85,13 @@ func (s standardsOf) of(language string) string {
 	return cmp.Or(s.device, s.cxx)
 }
 
-// over puts the standards of a partition on those of its target. What a partition says of C++ holds
-// for its CUDA sources, too, whatever the target says of those.
+// over merges the standards of a partition with those of its target. The C++ standard of a
+// partition also overrides the target's CUDA standard.
 func (s standardsOf) over(target standardsOf) standardsOf {
 	return standardsOf{c: cmp.Or(s.c, target.c), cxx: cmp.Or(s.cxx, target.cxx), device: cmp.Or(s.device, s.cxx, target.device)}
 }
 
-// standards reads std, which is one standard, or a list of one for C++ and one for C; and cuda_std.
+// standards reads cuda_std and std. std is one standard, or a list of one for C++ and one for C.
 func (r *reader) standards() standardsOf {
 	var s standardsOf
 	s.cxx, s.c = r.std("std")
@@ -103,7 +103,7 @@ func (r *reader) standards() standardsOf {
 	return s
 }
 
-// std reads an attribute with standards.
+// std reads an attribute that contains standards.
 func (r *reader) std(name string) (cxx, c string) {
 	f := r.field(name)
 	if f == nil {
@@ -142,7 +142,8 @@ func stdMeant(s string) string {
 	return didYouMean(s, standards)
 }
 
-// floats reads the options that nvlink compares between LTO-IR.
+// floats reads the floating-point options, which nvlink requires to be equal in all LTO-IR of a
+// link.
 func (t *Target) floats(r *reader) {
 	t.FastMath = r.isTrue("fast_math")
 	t.FTZ, t.PrecDiv, t.PrecSqrt, t.FMAD = r.boolean("ftz"), r.boolean("prec_div"), r.boolean("prec_sqrt"), r.boolean("fmad")

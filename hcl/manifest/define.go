@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// defines = { NAME = value }: null is -DNAME, a boolean is 1 or 0 as C counts.
+// defines = { NAME = value }: null becomes -DNAME, a boolean 1 or 0 as in C.
 
 func (r *reader) defines() []Define {
 	f := r.field("defines")
@@ -26,7 +26,7 @@ func (r *reader) defines() []Define {
 	return out
 }
 
-// mergeDefines puts more over base, sorted by name.
+// mergeDefines overrides base with more. The result is sorted by name.
 func mergeDefines(base, more []Define) []Define {
 	if len(more) == 0 {
 		return base

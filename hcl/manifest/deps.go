@@ -9,7 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// deps reads a list of references to targets; a target named twice counts once.
+// deps reads a list of references to targets; a target that is listed twice counts once.
 func (r *reader) deps(name string) []Dep {
 	f := r.field(name)
 	if f == nil {
@@ -37,7 +37,7 @@ func (r *reader) deps(name string) []Dep {
 	return out
 }
 
-// hasInstance refuses a key that for_each does not have.
+// hasInstance reports an error if the for_each of a block does not have the key of t.
 func (l *loader) hasInstance(t *target, rng hcl.Range) bool {
 	name, key, one := strings.Cut(t.name, ":")
 	if !one {
@@ -71,13 +71,13 @@ func (r *reader) noReference(f *field, e cty.Value, places places) {
 	r.l.errorAt(places.take(s, f.rng), help, "%s takes references such as library.solver, not strings", f.name)
 }
 
-// checkDeps finds targets that need themselves, also through a source that a generate block makes.
+// checkDeps reports targets that depend on themselves, also through a generated source.
 func (l *loader) checkDeps() {
 	edges := map[string][]Dep{}
 	for _, t := range l.project.Targets {
 		label := string(t.Kind) + "." + t.Base
 		for _, d := range t.Deps {
-			d.Label, _, _ = strings.Cut(d.Label, ":") // of an instance, its block
+			d.Label, _, _ = strings.Cut(d.Label, ":") // for an instance, the label of its block
 			edges[label] = append(edges[label], d)
 		}
 		for _, s := range t.Sources {
@@ -97,13 +97,13 @@ func (l *loader) checkDeps() {
 	}
 }
 
-// depCycles walks targets depth first.
+// depCycles is a depth-first walk of the targets.
 type depCycles struct {
 	l      *loader
 	edges  map[string][]Dep
 	state  map[string]nodeState
 	path   []string
-	places []Pos // of the dep that led to each element of path
+	places []Pos // position of the dep that led to each element of path
 }
 
 func (c *depCycles) visit(label string) {

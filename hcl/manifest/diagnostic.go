@@ -15,29 +15,30 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Severity says whether a diagnostic stops the build.
+// Severity determines whether a diagnostic stops the build.
 type Severity int
 
 const (
 	Error   Severity = iota // the build cannot start
-	Warning                 // it can, and the user should know
-	Note                    // nothing is wrong
+	Warning                 // the build continues
+	Note                    // for information
 )
 
 func (s Severity) String() string { return [...]string{"error", "warning", "note"}[s] }
 
-// Diagnostic says what is wrong, where, and what to do. Only Summary must be set; a zero Pos means
-// that no file is at fault (a command line option, the environment). Those of manifests, of plans
-// and of builds are all of this type: it goes as it is from who finds a mistake to the terminal and
-// the event stream.
+// Diagnostic describes a problem, its position and what to do. Only Summary must be set; a zero Pos
+// means that no file is at fault (a command line option, the environment). Manifests, plans and
+// builds all use this type, from the code that finds a problem to the terminal and the event
+// stream.
 type Diagnostic struct {
 	Severity Severity
 	Summary  string // what is wrong, one line
 	Detail   string // what to do, or more about it; may have several lines
 	Pos      Pos
-	End      int    // column behind the last one of the fault, on the line of Pos; 0 is one column
-	Source   string // the line of Pos, without its newline
-	Also     Place  // the second position, where two sides disagree
+	// Column after the last one of the range, on the line of Pos; 0 means one column.
+	End    int
+	Source string // the line of Pos, without its newline
+	Also   Place  // the second position of a conflict
 }
 
 // Place is a further position of a diagnostic.
@@ -45,10 +46,10 @@ type Place struct {
 	Pos    Pos
 	End    int
 	Source string
-	Say    string // what is there
+	Say    string // label of this position
 }
 
-// Error makes a single diagnostic usable as an error: "kernels.hcl:3:1: no library named ...".
+// Error returns the diagnostic in one line: "kernels.hcl:3:1: no library named ...".
 func (d Diagnostic) Error() string {
 	if d.Pos.Line == 0 {
 		return d.Summary
@@ -56,15 +57,15 @@ func (d Diagnostic) Error() string {
 	return d.Pos.String() + ": " + d.Summary
 }
 
-// String is file:line:column.
+// String returns file:line:column.
 func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Diagnostics are all that one run found, in the order of the files.
+// Diagnostics are all diagnostics of one run, in the order of the files.
 type Diagnostics []Diagnostic
 
-// HasErrors reports whether one of them is an error.
+// HasErrors reports whether one of the diagnostics is an error.
 func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }
@@ -75,7 +76,7 @@ func (ds Diagnostics) sort() {
 	})
 }
 
-// Quote fills in the source lines of diagnostics at positions that Load gave out.
+// Quote sets the source lines of diagnostics whose positions are from this Project.
 func (p *Project) Quote(ds Diagnostics) {
 	for i := range ds {
 		d := &ds[i]
@@ -92,7 +93,7 @@ func (p *Project) quote(pos Pos) (source string, end int) {
 	return source, wordEnd(source, pos.Column)
 }
 
-// wordEnd gives the column behind the string, reference or word that starts at column.
+// wordEnd returns the column after the string, reference or word that starts at column.
 func wordEnd(line string, column int) int {
 	runes := []rune(line)
 	i := column - 1
@@ -110,13 +111,13 @@ func wordEnd(line string, column int) int {
 	return max(i+1, column+1)
 }
 
-// said tells diagnostics apart.
+// said is the key for removing duplicate diagnostics.
 type said struct {
 	pos             Pos
 	summary, detail string
 }
 
-// add keeps each diagnostic once: a mistake in `defaults` or in a matrix is found many times.
+// add adds a diagnostic once: a mistake in `defaults` or in a matrix is found repeatedly.
 func (l *loader) add(d Diagnostic) {
 	key := said{d.Pos, d.Summary, d.Detail}
 	if l.said[key] {
@@ -130,19 +131,17 @@ func (l *loader) add(d Diagnostic) {
 	l.diags = append(l.diags, d)
 }
 
-// errorAt reports an error at a range of a manifest.
 func (l *loader) errorAt(r hcl.Range, detail, format string, args ...any) {
 	l.add(l.at(r, detail, fmt.Sprintf(format, args...)))
 }
 
-// warnAt reports a warning at a range of a manifest.
 func (l *loader) warnAt(r hcl.Range, detail, format string, args ...any) {
 	d := l.at(r, detail, fmt.Sprintf(format, args...))
 	d.Severity = Warning
 	l.add(d)
 }
 
-// bothAt reports two ranges that disagree.
+// bothAt reports two ranges that conflict.
 func (l *loader) bothAt(r, also hcl.Range, say, detail, format string, args ...any) {
 	d := l.at(r, detail, fmt.Sprintf(format, args...))
 	if also != r {
@@ -152,7 +151,7 @@ func (l *loader) bothAt(r, also hcl.Range, say, detail, format string, args ...a
 	l.add(d)
 }
 
-// errorf reports an error that no file is to blame for.
+// errorf reports an error without a position.
 func (l *loader) errorf(detail, format string, args ...any) {
 	l.add(Diagnostic{Summary: fmt.Sprintf(format, args...), Detail: detail})
 }
@@ -171,7 +170,7 @@ func position(r hcl.Range) Pos {
 	return Pos{File: r.Filename, Line: r.Start.Line, Column: r.Start.Column}
 }
 
-// addHCL takes over what the HCL library found.
+// addHCL adds diagnostics of the HCL library.
 func (l *loader) addHCL(diags hcl.Diagnostics) {
 	for _, h := range diags {
 		summary, detail := inOurWords(h)
@@ -189,8 +188,8 @@ func (l *loader) addHCL(diags hcl.Diagnostics) {
 	}
 }
 
-// inOurWords puts the reason of a failed function call first; HCL hides it behind "Invalid function
-// argument".
+// inOurWords returns the summary and detail of an HCL diagnostic. For a failed function call it
+// returns the reason, which HCL hides behind "Invalid function argument".
 func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h); ok && call.FunctionCallError() != nil {
 		name, _, _ := strings.Cut(call.CalledFunctionName(), "\x00")
@@ -209,7 +208,7 @@ func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
 	return summary, h.Detail
 }
 
-// lines finds the lines of a text: a diagnostic shows its line, and there can be as many
+// lines is an index of the lines of a text. A diagnostic shows its line, and there can be as many
 // diagnostics as lines.
 type lines struct {
 	text   []byte
@@ -228,7 +227,7 @@ func newLines(text []byte) *lines {
 	}
 }
 
-// at gives line n, counted from 1, without its newline; "" for one that is too long to be shown.
+// at returns line n, counted from 1, without its newline; "" if the line is too long to show.
 func (l *lines) at(n int) string {
 	if n < 1 || n > len(l.starts) {
 		return ""
@@ -240,7 +239,7 @@ func (l *lines) at(n int) string {
 	return string(bytes.TrimSuffix(line, []byte("\r")))
 }
 
-// line gives a line of a manifest.
+// line returns a line of a manifest.
 func (p *Project) line(file string, n int) string {
 	if p.lines[file] == nil {
 		text, ok := p.sources[file]

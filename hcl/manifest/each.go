@@ -13,9 +13,10 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// for_each makes a program, a library or a test for each element of a list of strings, or of a map:
-// the element, or its key, is each.key, and the value each.value. bench with the keys copy and
-// scale is the targets bench:copy and bench:scale, and a reference to bench means both.
+// for_each creates an executable, a library or a test for each element of a list of strings or a
+// map. The element or map key is each.key, and the map value is each.value. bench with the keys
+// copy and scale has the targets bench:copy and bench:scale, and a reference to bench refers to
+// both.
 
 // each is one element of for_each.
 type each struct {
@@ -23,13 +24,13 @@ type each struct {
 	value cty.Value
 }
 
-// values are what the attributes of the instance see.
+// values returns the variables that the attributes of the instance can use.
 func (e each) values() map[string]cty.Value {
 	return map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.key), "value": e.value})}
 }
 
-// collectEach makes the instances of all programs before any block is read: references to them are
-// checked by their keys.
+// collectEach evaluates all for_each attributes before any block is decoded, since references to
+// instances are checked against their keys.
 func (l *loader) collectEach() {
 	l.each = map[*block][]each{}
 	sum := 0
@@ -47,7 +48,7 @@ func (l *loader) collectEach() {
 	}
 }
 
-// forEach reads the elements, those of a map in the order of their keys.
+// forEach reads the elements; those of a map are sorted by key.
 func (r *reader) forEach() (list []each) {
 	f := r.field("for_each")
 	if f == nil {
@@ -83,12 +84,12 @@ func (r *reader) forEach() (list []each) {
 	return list
 }
 
-// hasEach reports a block whose attributes may use each.
+// hasEach reports whether the block has a for_each.
 func (b *block) hasEach() bool {
 	return b.schema.Attribute("for_each") != nil && b.body.Attributes["for_each"] != nil
 }
 
-// instances reads a block once for each element of its for_each, or once.
+// instances reads a block once for each element of its for_each, or once without for_each.
 func (l *loader) instances(b *block, read func(r *reader, e each)) {
 	if !b.hasEach() {
 		read(l.reader(b, nil), each{})
@@ -99,7 +100,8 @@ func (l *loader) instances(b *block, read func(r *reader, e each)) {
 	}
 }
 
-// named gives an instance its name. Its file is called as the key, where nothing else is said.
+// named sets the name of an instance. Its output file is named after the key unless output_name is
+// set.
 func (e each) named(t *Target, b *block) *Target {
 	if e.key == "" {
 		return t
@@ -111,11 +113,11 @@ func (e each) named(t *Target, b *block) *Target {
 	return t
 }
 
-// instances end the address of a map of instances.
+// instances is the suffix of the address of all instances of a block as a map.
 const instances = "\x00[]"
 
-// unknownKey says that a block has no instance of a computed key; ok is false if h is about
-// something else.
+// unknownKey describes a computed key that the for_each of a block does not have; ok is false if h
+// is another error.
 func unknownKey(h *hcl.Diagnostic) (summary, detail string, ok bool) {
 	index, ok := h.Expression.(*hclsyntax.IndexExpr)
 	if !ok || h.Summary != "Invalid index" {
@@ -136,18 +138,18 @@ func unknownKey(h *hcl.Diagnostic) (summary, detail string, ok bool) {
 	return summary, detail, true
 }
 
-// noInstance says that for_each of a block does not have a key.
+// noInstance describes a key that the for_each of a block does not have.
 func noInstance(label, key string, keys []string) (summary, detail string) {
 	return fmt.Sprintf("for_each of %s has no %q%s", label, key, didYouMean(key, keys)), knownNames("key", keys)
 }
 
-// byKey is the address of the instances of a block as a map, for a key that is computed:
+// byKey returns the address of the instances of a block as a map, for a computed key:
 // executable.bench[local.k].
 func (l *loader) byKey(b *block) string {
 	addr := b.key() + instances
 	l.nodes[addr] = &node{addr: addr, rng: b.rng, compute: func() cty.Value {
 		list := l.each[b]
-		if list == nil { // for_each of another block asks
+		if list == nil { // evaluated for another for_each, before collectEach got here
 			list = l.reader(b, nil).forEach()
 		}
 		refs := map[string]cty.Value{}
@@ -159,7 +161,6 @@ func (l *loader) byKey(b *block) string {
 	return addr
 }
 
-// each checks a use of each.key or each.value.
 func (r *resolver) each(n *hclsyntax.ScopeTraversalExpr) {
 	b := r.scope.block
 	switch name, rng, ok := step(n.Traversal, 1); {

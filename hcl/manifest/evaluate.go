@@ -11,15 +11,15 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Phase three: values in the order they need each other. Each thing with a value is a node,
-// computed on first use and kept. A node met again while it is being computed is a cycle, and the
-// stack is its path.
+// Phase three: values in the order of their dependencies. Everything that has a value is a node,
+// which is computed once at its first use. If a node is used again while it is being computed,
+// there is a cycle, and the stack is its path.
 
-// node is a thing with a value: var.x, local.y, gencode.server.code, library.solver.sources.
+// node is something with a value: var.x, local.y, gencode.server.code, library.solver.sources.
 type node struct {
 	addr    string
 	rng     hcl.Range
-	expr    hclsyntax.Expression // nil: compute
+	expr    hclsyntax.Expression // nil if compute is set
 	compute func() cty.Value
 	state   nodeState
 }
@@ -32,8 +32,8 @@ const (
 	known
 )
 
-// attrAddr is the address of an attribute. The zero byte keeps the attribute `sources` of a target
-// "a" apart from a target "a.sources"; shown drops it.
+// attrAddr returns the address of an attribute. The zero byte distinguishes the attribute `sources`
+// of a target "a" from a target "a.sources"; shown removes it.
 func attrAddr(key, attr string) string { return key + "\x00." + attr }
 
 func shown(addr string) string {
@@ -41,16 +41,16 @@ func shown(addr string) string {
 	return strings.ReplaceAll(addr, "\x00", "")
 }
 
-// target is a reference to a block as a whole: library.solver, gencode.server.
+// target is a reference to a whole block: library.solver, gencode.server.
 type target struct{ kind, name string }
 
 func (t *target) label() string { return t.kind + "." + t.name }
 
-// referenceType is the type of whole blocks in expressions; they have no value of their own, so
-// that deps = [library.a] needs nothing of library.a to be evaluated.
+// referenceType is the type of references to whole blocks in expressions. Such a reference does not
+// evaluate the block, so deps = [library.a] depends on no attribute of library.a.
 var referenceType = cty.Capsule("reference", reflect.TypeFor[target]())
 
-// declare makes a node for everything that can be referred to, and gives whole blocks their value.
+// declare creates a node for everything that can be referenced, and sets the value of whole blocks.
 func (l *loader) declare() {
 	l.ctx.Variables = map[string]cty.Value{}
 	for _, b := range l.blocks {
@@ -84,8 +84,8 @@ func (l *loader) declareLocals(b *block) {
 	}
 }
 
-// declareAttrs makes a node for each attribute of a block; one that is not written reads as the
-// value of `defaults`, or null.
+// declareAttrs creates a node for each attribute of a block. An attribute that is not set has the
+// value from `defaults`, or null.
 func (l *loader) declareAttrs(b *block) {
 	for _, known := range b.schema.Attributes {
 		name := known.Name
@@ -118,16 +118,15 @@ func (l *loader) inherited(b *block, name string) cty.Value {
 	return cty.NullVal(cty.DynamicPseudoType)
 }
 
-// defaultsFor gives the block `defaults` if an attribute that b does not set takes its value from
-// there. Whoever asks for an attribute that the schema does not have is wrong: nothing would
-// describe it.
+// defaultsFor returns the `defaults` block that provides an attribute which b does not set, or nil.
+// An attribute outside the schema is a bug: it would be undocumented.
 func (l *loader) defaultsFor(b *block, name string) *block {
 	a := b.schema.Attribute(name)
 	if a == nil {
 		panic("BUG: the schema of " + b.kind + " has no attribute " + name)
 	}
-	// code and gencode are two spellings of one thing, and a target that has one must not take the
-	// other.
+	// code and gencode are two spellings of the same setting. A target that sets one must not
+	// inherit the other.
 	other := b.body.Attributes[map[string]string{"code": "gencode", "gencode": "code"}[name]]
 	if a.Inherited && b.schema.Inherits == "defaults" && other == nil {
 		return l.nearestDefaults(b.dir, name)
@@ -135,7 +134,7 @@ func (l *loader) defaultsFor(b *block, name string) *block {
 	return nil
 }
 
-// value gives the value of a node. It is unknown if that cannot be had; the reason was reported.
+// value returns the value of a node. It is unknown if evaluation failed; the error was reported.
 func (l *loader) value(addr string) cty.Value {
 	if v, ok := l.ctx.Variables[addr]; ok {
 		return v
@@ -166,8 +165,8 @@ func (l *loader) value(addr string) cty.Value {
 	return v
 }
 
-// cycle reports the path from n back to n. Every node on it gets an unknown value, so that the
-// cycle is reported once.
+// cycle reports the path from n back to n. It gives every node on the path an unknown value, so
+// that the cycle is reported once.
 func (l *loader) cycle(n *node) {
 	i := slices.Index(l.path, n)
 	loop := l.path[i:]
@@ -181,7 +180,8 @@ func (l *loader) cycle(n *node) {
 	l.errorAt(n.rng, strings.Join(steps, "\n  needs "), "%s needs its own value", shown(n.addr))
 }
 
-// eval evaluates an expression after everything it needs; extra are names known only here.
+// eval evaluates an expression after its dependencies. extra are additional variables, such as
+// matrix.
 func (l *loader) eval(e hclsyntax.Expression, extra map[string]cty.Value) cty.Value {
 	r := l.refs[e]
 	if r == nil {
@@ -201,7 +201,7 @@ func (l *loader) eval(e hclsyntax.Expression, extra map[string]cty.Value) cty.Va
 	}
 	ctx := l.ctx
 	if r.matrix && extra == nil {
-		return cty.DynamicVal // read without an instance; reported where it was asked for
+		return cty.DynamicVal // the caller has no instance; instanceless reports that
 	}
 	if extra != nil {
 		ctx = l.ctx.NewChild()
@@ -210,8 +210,8 @@ func (l *loader) eval(e hclsyntax.Expression, extra map[string]cty.Value) cty.Va
 	return l.metered(e, ctx, r.addrs)
 }
 
-// metered evaluates an expression that names addrs, unless that takes too much. That is said once,
-// by whoever needs it first.
+// metered evaluates an expression that refers to addrs, within the limits of the meter. The first
+// expression that exceeds them is reported.
 func (l *loader) metered(e hclsyntax.Expression, ctx *hcl.EvalContext, addrs []string) cty.Value {
 	if l.meter.spent {
 		return cty.DynamicVal
@@ -223,7 +223,7 @@ func (l *loader) metered(e hclsyntax.Expression, ctx *hcl.EvalContext, addrs []s
 	v, diags := e.Value(ctx)
 	err := l.meter.make(sizeOf(v, maxValue))
 	switch {
-	case l.meter.spent: // it may be behind a try()
+	case l.meter.spent: // a try() may have hidden it
 		l.tooMuch(e, errSpent())
 		return cty.DynamicVal
 	case err != nil && !diags.HasErrors():
@@ -237,7 +237,7 @@ func (l *loader) metered(e hclsyntax.Expression, ctx *hcl.EvalContext, addrs []s
 	return v
 }
 
-// instanceless refuses to read an attribute of a module that is different in each instance.
+// instanceless reports a reference to an attribute whose value differs between instances.
 func (l *loader) instanceless(addr string, r *references) bool {
 	own, _, _ := strings.Cut(addr, viewed)
 	n := l.nodes[own]

@@ -13,12 +13,13 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// flags = { nvcc = [...], ... }: what kbuild has no attribute for. What it derives itself, and what
-// must agree across a link, is refused here: it would work against the attribute without a word.
+// flags = { nvcc = [...], ... } are options for which kbuild has no attribute. Options that kbuild
+// derives itself, or that must be equal across a link, are errors: they would silently override the
+// attribute.
 
 var flagTools = attributeNames(attrFlags.Keys)
 
-// derivedNVCC are options of nvcc that an attribute stands for, by their first letters.
+// derivedNVCC are options of nvcc that have an attribute.
 var derivedNVCC = []struct{ options, attribute string }{
 	{"-gencode --generate-code -arch --gpu-architecture -code --gpu-code", "gencode"},
 	{"-dc --device-c -rdc --relocatable-device-code -dlto --dlink-time-opt -dlink --device-link", "mode"},
@@ -29,8 +30,8 @@ var derivedNVCC = []struct{ options, attribute string }{
 	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps", itself},
 }
 
-// LostNVCC returns why an option of nvcc would be without effect, though nvcc takes it, and what to
-// do; "" for others.
+// LostNVCC returns the reason why an nvcc option would have no effect in kbuild, and what to do; ""
+// for other options.
 func LostNVCC(flag string) (why, help string) {
 	name, _, _ := strings.Cut(flag, "=")
 	switch "-" + strings.TrimLeft(name, "-") {
@@ -100,7 +101,7 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places, at
 	return out
 }
 
-// refuseFlag reports a flag that no tool may have.
+// refuseFlag reports a flag that is not allowed. It returns true if it did.
 func (r *reader) refuseFlag(tool string, i item) bool {
 	if attr, derived := derivedFrom(tool, i.text); derived {
 		help := "Remove it: kbuild says itself what the compiler is to make, and where."
@@ -121,8 +122,8 @@ func (r *reader) refuseFlag(tool string, i item) bool {
 	return false
 }
 
-// writtenOut are flags with what stands in the files of options that they name. Such files are read
-// as the manifest is, and like it they decide what is planned.
+// writtenOut expands the option files in flags. Like the manifest, such files are inputs of the
+// plan.
 func (l *loader) writtenOut(tool string, flags []item) []item {
 	texts := make([]string, len(flags))
 	for i, f := range flags {
@@ -152,7 +153,7 @@ func (l *loader) writtenOut(tool string, flags []item) []item {
 	return out
 }
 
-// optionFile reads a file of options, once. It is named from the root, where commands run.
+// optionFile reads an option file once. name is relative to the root, where commands run.
 func (l *loader) optionFile(name string) ([]byte, error) {
 	if rel, err := filepath.Rel(l.project.Root, name); err == nil && filepath.IsAbs(name) && filepath.IsLocal(rel) {
 		name = rel
@@ -172,10 +173,10 @@ func (l *loader) optionFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// derivedNVLink are those of nvlink: files that it writes.
+// derivedNVLink are options of nvlink that name files to write.
 var derivedNVLink = []struct{ options, attribute string }{{"-o --output-file -time --time", itself}}
 
-// derivedClang are those of clang, for HIP and CUDA.
+// derivedClang are options of clang that have an attribute, for HIP and CUDA.
 var derivedClang = []struct{ options, attribute string }{
 	{"--offload-arch --cuda-gpu-arch --amdgpu-target --no-offload-arch --no-cuda-gpu-arch --cuda-include-ptx --no-cuda-include-ptx", "gencode"},
 	{"-fgpu-rdc -fno-gpu-rdc -foffload-lto -fno-offload-lto --hip-link", "mode"},
@@ -184,7 +185,7 @@ var derivedClang = []struct{ options, attribute string }{
 		"-M -MD -MF -MM -MT -emit-llvm -fsyntax-only -save-temps -save-stats -cuid -fuse-cuid --no-gpu-bundle-output --gpu-bundle-output", itself},
 }
 
-// itself stands for an attribute where kbuild says by its actions what a compiler is to do.
+// itself marks an option without an attribute: kbuild derives it from its actions.
 const itself = ""
 
 func derivedFrom(tool, flag string) (attribute string, derived bool) {
@@ -207,7 +208,7 @@ func derivedFrom(tool, flag string) (attribute string, derived bool) {
 	return "", false
 }
 
-// with appends more, in a copy.
+// with returns a copy with the flags of more appended.
 func (f *Flags) with(more *Flags) *Flags {
 	both := &Flags{At: maps.Clone(f.At)}
 	if both.At == nil {

@@ -35,12 +35,11 @@ type formatToken struct {
 	spaces int
 }
 
-// formatLine has the cells of a line. A cell that a line has is aligned with those of its
-// neighbors.
+// formatLine has the cells of a line. Equal cells of neighboring lines are aligned.
 type formatLine [3][]formatToken
 
 const (
-	leadCell    = iota // everything that is in no other cell
+	leadCell    = iota // everything outside the other cells
 	assignCell         // "= value" of an attribute, if the value ends on the line
 	commentCell        // a comment that ends the line
 )
@@ -117,9 +116,9 @@ func bracket(t hclsyntax.TokenType) int {
 	return 0
 }
 
-// indentLines indents lines. Brackets that are opened on one line make one level.
+// indentLines indents lines. Brackets that are opened on one line add one level.
 func indentLines(lines []formatLine) {
-	var levels []int // the brackets of each that are still open
+	var levels []int // number of open brackets of each level
 	for _, l := range lines {
 		lead := l[leadCell]
 		if lead[0].Type == hclsyntax.TokenNewline {
@@ -166,7 +165,7 @@ func (l *formatLine) columns(cell int) (n int) {
 	return n
 }
 
-// separate puts spaces between the tokens of a cell.
+// separate inserts spaces between the tokens of a cell.
 func separate(cell []formatToken) {
 	before := hclsyntax.TokenNil
 	for i := 1; i < len(cell); i++ {

@@ -11,8 +11,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// functions are all functions of the language. They are pure; glob reads the names of files, which
-// Project.Observed records.
+// functions returns all functions of the language. They are pure, except that glob lists folders,
+// which Project.Observed records.
 func (l *loader) functions() map[string]function.Function {
 	return l.charged(map[string]function.Function{
 		"concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "distinct": distinctFunc,
@@ -36,7 +36,7 @@ func (l *loader) functions() map[string]function.Function {
 	})
 }
 
-// lengthFunc counts elements, or the characters of a string.
+// lengthFunc returns the number of elements, or of the characters of a string.
 var lengthFunc = function.New(&function.Spec{
 	Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowDynamicType: true}},
 	Type:   function.StaticReturnType(cty.Number),

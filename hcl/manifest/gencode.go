@@ -12,10 +12,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// A gencode block is a named list of code to ship; a target names one, or carries a list of its own
-// in the attribute code. --arch replaces what either ships.
+// A gencode block is a named list of code to ship. A target refers to one, or has its own list in
+// the attribute code. --arch replaces both.
 
-// decodeGencode checks a block for itself; targets read it again through their reference.
+// decodeGencode checks a block; targets read it again through their references.
 func (l *loader) decodeGencode(b *block) {
 	r := l.reader(b, nil)
 	r.required()
@@ -99,7 +99,7 @@ var looseCode = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
 })
 
-// codeMeant guesses at spellings of other tools: sm80, 8.0, 80-real, SM_90.
+// codeMeant suggests a name for spellings of other tools: sm80, 8.0, 80-real, SM_90.
 func codeMeant(s string) string {
 	if m := looseCode().FindStringSubmatch(s); m != nil {
 		return `; did you mean "` + cmp.Or(strings.ToLower(m[1]), "sm") + "_" + m[2] + m[3] + strings.ToLower(m[4]) + `"?`
@@ -112,8 +112,8 @@ func codeMeant(s string) string {
 
 func isGFX(c gencode.Code) bool { return c.Kind == gencode.GFX }
 
-// replaceArch applies --arch: new code in place of shipped code of the same vendor. LTO-IR for
-// run-time linking stays, and so does a list that has nothing else.
+// replaceArch applies --arch: it replaces the shipped code of the same vendor. LTO-IR for run-time
+// linking stays, and so does a list that contains nothing else.
 func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
 	for _, vendor := range []func(gencode.Code) bool{isGFX, shipsNVIDIA} {
 		want := slices.DeleteFunc(l.archs(), func(c gencode.Code) bool { return !vendor(c) })
@@ -126,8 +126,8 @@ func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
 	return codes
 }
 
-// narrowArch applies --arch to the code of a partition: what is asked for of it, or all of it,
-// since its sources must be compiled for something.
+// narrowArch applies --arch to the code of a partition: it keeps the requested codes. It keeps all
+// if none was requested, since the sources must be compiled for something.
 func (l *loader) narrowArch(codes []gencode.Code) []gencode.Code {
 	want := l.archs()
 	kept := slices.DeleteFunc(slices.Clone(codes), func(c gencode.Code) bool { return !slices.Contains(want, c) })
@@ -137,12 +137,12 @@ func (l *loader) narrowArch(codes []gencode.Code) []gencode.Code {
 	return kept
 }
 
-// shipsNVIDIA holds for SASS and PTX, and for the sets that stand for them.
+// shipsNVIDIA reports whether c is SASS, PTX, or a set of them.
 func shipsNVIDIA(c gencode.Code) bool {
 	return c.Kind == gencode.SASS || c.Kind == gencode.PTX || c.Kind == gencode.Set
 }
 
-// archs parses --arch; elements may be joined by commas.
+// archs parses --arch; one argument may contain several names, separated by commas.
 func (l *loader) archs() []gencode.Code {
 	var out []gencode.Code
 	for _, arg := range l.opts.Arch {

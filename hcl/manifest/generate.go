@@ -14,12 +14,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A generate block runs a command that writes files into BuildDir/gen/NAME. Everything else sees
-// those paths: self.outputs in its own command, generate.NAME.outputs elsewhere.
+// A generate block runs a command that writes files into BuildDir/gen/NAME. Its own command refers
+// to their paths as self.outputs, other blocks as generate.NAME.outputs.
 //
-// Where outputs has a folder or a pattern, the files are known when the command has run: they are
-// those of the list that it left in the build tree then (graph.Collect). Until there is one, Load
-// gives no more than what is needed to run such commands: see Project.Unsettled.
+// If outputs contains a folder or a pattern, the files are dynamic outputs: they are known only
+// after the command has run. Then they are those of the list that it left in the build tree
+// (graph.Collect). Without such a list Load returns only the targets that these commands need: see
+// Project.Unsettled.
 
 func (l *loader) decodeGenerate(b *block) {
 	r := l.reader(b, nil)
@@ -42,7 +43,8 @@ func (l *loader) decodeGenerate(b *block) {
 	l.project.Targets = append(l.project.Targets, t)
 }
 
-// depfile reads the name of a file in the folder of a generate block, "" if there is none.
+// depfile reads the name of the dependency file in the folder of a generate block; "" if there is
+// none.
 func (r *reader) depfile() string {
 	name, ok := r.text("depfile")
 	if !ok {
@@ -55,7 +57,7 @@ func (r *reader) depfile() string {
 	return ""
 }
 
-// self is what a command sees of its own block.
+// self returns the variable self for the command of a block.
 func (l *loader) self(b *block) map[string]cty.Value {
 	depfile := l.value(attrAddr(b.key(), "depfile"))
 	if name, ok := asText(depfile); ok {
@@ -71,7 +73,7 @@ func (l *loader) self(b *block) map[string]cty.Value {
 	})}
 }
 
-// outputs reads the outputs as declared.
+// outputs reads the outputs as declared. A folder becomes a pattern.
 func (l *loader) outputs(b *block) []item {
 	var out []item
 	first := map[string]hcl.Range{}
@@ -104,7 +106,7 @@ func (l *loader) outputs(b *block) []item {
 	return out
 }
 
-// isPattern reports an output that stands for files whose names only the command knows.
+// isPattern reports whether an output is a pattern for files whose names only the command knows.
 func isPattern(output string) bool { return strings.ContainsAny(output, "*?[") }
 
 func badPattern(pattern string) bool {
@@ -112,7 +114,7 @@ func badPattern(pattern string) bool {
 	return err != nil
 }
 
-// patterns are the outputs of a block of which one is a pattern; nil if each is a file.
+// patterns returns the outputs of a block if at least one is a pattern; otherwise nil.
 func (l *loader) patterns(b *block) []string {
 	out := plainTexts(l.outputs(b))
 	if !slices.ContainsFunc(out, isPattern) {
@@ -121,8 +123,8 @@ func (l *loader) patterns(b *block) []string {
 	return out
 }
 
-// made are the files of a block: its outputs or, if it has patterns, those that the command has
-// written when it ran last. ok is false if that is not known.
+// made returns the files of a block. These are its outputs or, if it has patterns, the files of the
+// command's last run. ok is false if they are unknown.
 func (l *loader) made(b *block) (files []string, ok bool) {
 	if l.patterns(b) == nil {
 		return plainTexts(l.outputs(b)), true
@@ -138,7 +140,7 @@ func (l *loader) made(b *block) (files []string, ok bool) {
 	return files, files != nil
 }
 
-// writes is what self.outputs stands for: the paths of outputs, of a folder its own.
+// writes returns the value of self.outputs: the paths of the outputs; for a folder, its path.
 func (l *loader) writes(b *block) cty.Value {
 	if l.patterns(b) == nil {
 		return rebased(l.value(attrAddr(b.key(), "outputs")), b.dir, "")
@@ -150,7 +152,7 @@ func (l *loader) writes(b *block) cty.Value {
 	return stringList(list)
 }
 
-// unsettled are the blocks whose files are not known yet.
+// unsettled returns the blocks whose files are not known yet.
 func (l *loader) unsettled() (out []*block) {
 	for _, b := range l.blocks {
 		if b.kind == "generate" && l.patterns(b) != nil {
@@ -163,8 +165,8 @@ func (l *loader) unsettled() (out []*block) {
 	return out
 }
 
-// settleFirst leaves the blocks that the commands of unsettled blocks need, of those that can run:
-// what they need is known.
+// settleFirst drops all targets except those that the runnable unsettled commands need. A command
+// can run if the values of everything that it needs are known.
 func (l *loader) settleFirst(unsettled []*block) {
 	needed := map[string]bool{}
 	for _, b := range unsettled {
@@ -182,7 +184,7 @@ func (l *loader) settleFirst(unsettled []*block) {
 	})
 }
 
-// known reports that the values of b and of all that it depends on are known, and adds them to
+// known reports whether the values of b and of its dependencies are known. It adds the blocks to
 // needed.
 func (l *loader) known(b *block, needed map[string]bool) bool {
 	if needed[b.key()] {
@@ -220,7 +222,7 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 	return true
 }
 
-// outputPaths is the value of generate.NAME.outputs.
+// outputPaths returns the value of generate.NAME.outputs.
 func (l *loader) outputPaths(b *block) cty.Value {
 	a := b.body.Attributes["outputs"]
 	if a == nil || !l.eval(a.Expr, nil).IsWhollyKnown() {
@@ -237,12 +239,12 @@ func (l *loader) outputPaths(b *block) cty.Value {
 	return rebased(stringList(list), "", b.dir)
 }
 
-// genPath is a path in the folder of a block's files.
+// genPath returns a path in the output folder of a block.
 func (l *loader) genPath(b *block, elem ...string) string {
 	return l.buildPath(append([]string{"gen", graph.Flat(b.name)}, elem...)...)
 }
 
-// collectOutputs learns which generate block makes which file.
+// collectOutputs maps each generated file to its generate block.
 func (l *loader) collectOutputs() {
 	for _, b := range l.blocks {
 		if b.kind != "generate" {

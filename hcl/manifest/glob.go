@@ -14,20 +14,20 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// glob() sees the files below the manifest's folder and nothing else: not the build tree (its
-// folder, and any folder that holds .kbuild, which marks one), no hidden files unless the pattern
-// spells the dot, and `..` is refused. `*` and `?` stay inside a path element, `**` spans any
-// number of them. `**` does not follow symbolic links to folders, which could lead in circles; an
-// element that is spelled out does.
+// glob() matches files below the manifest's folder. It skips the build tree: BuildDir, and any
+// folder that contains .kbuild, the mark of a build tree. It skips hidden files unless the pattern
+// spells the dot, and `..` is an error. `*` and `?` match within a path element, `**` matches any
+// number of elements. `**` does not follow symbolic links to folders, which could lead in circles;
+// an element that is spelled out does.
 
-// globMatch is a remembered evaluation.
+// globMatch is the stored result of one call.
 type globMatch struct {
 	files []string
 	err   error
 }
 
-// globFunc is glob("src/*.cu", ["more/**/*.cu"]): a sorted list without repeats. A pattern that
-// matches nothing is an error, since it is nearly always a typo.
+// globFunc returns the function glob("src/*.cu", ["more/**/*.cu"]): a sorted list without
+// duplicates. A pattern that matches nothing is an error, since it is nearly always a typo.
 func (l *loader) globFunc(dir string) function.Function {
 	return function.New(&function.Spec{
 		VarParam: &function.Parameter{Name: "patterns", Type: cty.DynamicPseudoType},
@@ -85,8 +85,8 @@ func globPatterns(args []cty.Value) ([]string, error) {
 	return out, nil
 }
 
-// expand evaluates patterns as glob() does in the manifest of a folder below fsys, that of the
-// project: buildDir is Project.BuildDir. What it gives is relative to dir.
+// expand evaluates patterns like glob() in the manifest of the folder dir below fsys, the project.
+// buildDir is Project.BuildDir. The result is relative to dir.
 func expand(fsys fs.FS, buildDir, dir string, patterns []string) ([]string, error) {
 	var out []string
 	for _, p := range patterns {
@@ -113,19 +113,18 @@ func expand(fsys fs.FS, buildDir, dir string, patterns []string) ([]string, erro
 	return slices.Compact(out), nil
 }
 
-// walked is a folder with the rest of the pattern that was matched in it: with several ** there are
-// many ways to the same.
+// walked is a folder and the rest of a pattern that was matched in it. Several ** can lead to the
+// same pair repeatedly.
 type walked struct {
 	dir  string
 	rest string
 }
 
-// globWalk is the walk for one pattern.
 type globWalk struct {
 	fsys     fs.FS
 	buildDir string
 	found    []string
-	built    bool // the pattern led into the build tree
+	built    bool // the walk has reached the build tree
 	walked   map[walked]bool
 }
 
@@ -173,7 +172,7 @@ func (w *globWalk) walk(dir string, elems []string) {
 	}
 }
 
-// deep is `**`: the rest here, and again in every folder below.
+// deep matches `**`: the rest of the pattern in dir and in every folder below.
 func (w *globWalk) deep(dir string, entries []fs.DirEntry, rest []string) {
 	if len(rest) == 0 {
 		rest = []string{"*"}
@@ -199,10 +198,10 @@ func (w *globWalk) isDir(name string, e fs.DirEntry) bool {
 		return e.IsDir()
 	}
 	st, err := fs.Stat(w.fsys, name)
-	return err != nil || st.IsDir() // a dangling link is no file
+	return err != nil || st.IsDir() // a dangling link is not a file
 }
 
-// matchElement matches one path element; a leading dot must be spelled.
+// matchElement matches one path element; the pattern must spell a leading dot.
 func matchElement(pattern, name string) bool {
 	if strings.HasPrefix(name, ".") && !strings.HasPrefix(pattern, ".") {
 		return false
@@ -211,7 +210,7 @@ func matchElement(pattern, name string) bool {
 	return ok
 }
 
-// matchPath matches a whole path against a pattern, as partitions do.
+// matchPath matches a whole path against a pattern, for partitions.
 func matchPath(pattern, name string) bool {
 	return graph.MatchPath(path.Clean(pattern), name, matchElement)
 }

@@ -7,19 +7,20 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// A library with sources = [] is its headers. No archive is made of it. What its block says of
-// defines, flags and libs holds for the targets that depend on it, directly or through others.
+// A library with sources = [] consists of headers. It has no archive. Its defines, flags and libs
+// apply to all targets that depend on it, directly or transitively.
 
-// passedOn are the attributes of a library of headers. Others say how sources are compiled.
+// passedOn are the attributes that a header-only library may set. Others are about compiling
+// sources.
 var passedOn = []string{
 	"sources", "deps", "includes", "defines", "flags", "libs", "lib_dirs", "public_headers", "labels", "for_each",
 }
 
-// HeaderOnly reports a library without sources.
+// HeaderOnly reports whether the target is a library without sources.
 func (t *Target) HeaderOnly() bool { return t.Kind == Library && len(t.Sources) == 0 }
 
-// isHeaderOnly reports a library with sources = [] as it is written: a list that a mistake left
-// empty is an error.
+// isHeaderOnly reports whether a library has the literal sources = []. A computed list that is
+// empty is a mistake, and an error elsewhere.
 func (r *reader) isHeaderOnly() bool {
 	a := r.b.body.Attributes["sources"]
 	if a == nil || r.b.kind != "library" {
@@ -29,8 +30,8 @@ func (r *reader) isHeaderOnly() bool {
 	return ok && len(list.Exprs) == 0
 }
 
-// headerLibrary reads a library of headers. Users have their own share of defaults, so of what is
-// passed on, includes alone may come from there, as those of other libraries do.
+// headerLibrary reads a header-only library. Of the passed-on attributes only includes is inherited
+// from `defaults`, as for other libraries: the dependents have their own defaults.
 func (r *reader) headerLibrary() *Target {
 	t := r.newTarget(Library)
 	for _, a := range r.b.attrs() {
@@ -58,8 +59,8 @@ func (r *reader) headerLibrary() *Target {
 	return t
 }
 
-// passOn adds what libraries of headers pass on to the targets that use them. What a target says
-// itself goes before that: its defines replace them, and its flags come later.
+// passOn adds the attributes of header-only libraries to their dependents. A dependent's own
+// defines override them, and its own flags come after theirs.
 func (l *loader) passOn() {
 	if !slices.ContainsFunc(l.project.Targets, (*Target).HeaderOnly) {
 		return
@@ -71,7 +72,7 @@ func (l *loader) passOn() {
 			named[base] = append(named[base], t)
 		}
 	}
-	behind := map[*Target][]*Target{} // libraries of headers, users before what they use
+	behind := map[*Target][]*Target{} // header-only libraries, dependents before their dependencies
 	var visit func(t *Target)
 	visit = func(t *Target) {
 		if _, visited := behind[t]; visited {
@@ -102,7 +103,7 @@ func (l *loader) passOn() {
 	}
 }
 
-// use adds what libraries of headers pass on to t.
+// use adds the attributes of header-only libraries to t.
 func (l *loader) use(t *Target, libraries []*Target) {
 	flags, said := &Flags{}, map[string]*Target{}
 	var defines []Define
@@ -122,7 +123,7 @@ func (l *loader) use(t *Target, libraries []*Target) {
 			}
 		}
 	}
-	parts := map[*Flags]*Flags{} // sources of a partition share their flags
+	parts := map[*Flags]*Flags{} // the sources of a partition share one Flags
 	for i := range t.Sources {
 		s := &t.Sources[i]
 		s.Defines = mergeDefines(defines, s.Defines)
@@ -138,7 +139,7 @@ func (d Define) equals(other Define) bool {
 	return d.Name == other.Name && (d.Value == nil) == (other.Value == nil) && (d.Value == nil || *d.Value == *other.Value)
 }
 
-// union appends those of more that list lacks, in a copy.
+// union returns list with the elements of more that it lacks, as a copy.
 func union(list, more []string) []string {
 	out := slices.Clone(list)
 	for _, s := range more {

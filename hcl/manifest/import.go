@@ -14,24 +14,26 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// import "math/kernels.hcl" {} takes in the manifest of a folder below its own. All become one
-// project. What has a name gets that of its folder before it: library "vec" of math/kernels.hcl is
-// math/vec, and no name that is written in a manifest has a slash, so that no two can meet.
-// References and paths in a manifest start from its folder, and so do the values of attributes that
-// are paths; Project has them from the root. A manifest is imported only from above: there are no
-// cycles, and what a folder takes over (defaults, gencode) does not depend on the order of imports.
+// import "math/kernels.hcl" {} adds the manifest of a subfolder to the project. Names get the
+// folder as a prefix: library "vec" of math/kernels.hcl is math/vec. No name in a manifest contains
+// a slash, so two names cannot collide.
+//
+// References and paths in a manifest are relative to its folder, and so are the values of path
+// attributes; those in Project are relative to the root. Only a manifest above can import a
+// manifest. So there are no cycles, and what a folder inherits (defaults, gencode) does not depend
+// on the order of imports.
 
 const importKind = "import"
 
-// hasFolder reports whether names of a kind are of a folder. Variables are of the project.
+// hasFolder reports whether names of this kind get a folder prefix. Variables are global.
 func hasFolder(kind string) bool {
 	return isTarget(kind) || kind == "gencode" || kind == "group" || kind == "test"
 }
 
-// imports reads all manifests that are imported, and those that they import.
+// imports reads all imported manifests, transitively.
 func (l *loader) imports() {
 	var kept []*block
-	for i := 0; i < len(l.blocks); i++ { // it grows
+	for i := 0; i < len(l.blocks); i++ { // importFile appends to l.blocks
 		if b := l.blocks[i]; b.kind == importKind {
 			l.importFile(b)
 		} else {
@@ -41,8 +43,8 @@ func (l *loader) imports() {
 	l.blocks = l.withoutHidden(kept)
 }
 
-// withoutHidden drops the variables of imported manifests that a manifest above declares: those
-// here are for who builds the folder alone.
+// withoutHidden drops the variables of imported manifests that a manifest above also declares. They
+// are for building the folder alone.
 func (l *loader) withoutHidden(blocks []*block) []*block {
 	if len(l.imported) == 0 {
 		return blocks
@@ -86,7 +88,7 @@ func (l *loader) importFile(b *block) {
 	l.blocksOf(l.parse(file, src), dir)
 }
 
-// mayImport checks how a manifest is named, and that it is there.
+// mayImport checks the path of an import and that the file exists.
 func (l *loader) mayImport(b *block, file string) bool {
 	dir := path.Dir(file)
 	switch {
@@ -116,7 +118,7 @@ func (l *loader) mayImport(b *block, file string) bool {
 	return l.isManifest(b, file)
 }
 
-// isManifest looks for the file of an import.
+// isManifest checks that the file of an import exists.
 func (l *loader) isManifest(b *block, file string) bool {
 	info, err := l.stat(file)
 	switch {
@@ -132,7 +134,7 @@ func (l *loader) isManifest(b *block, file string) bool {
 	return false
 }
 
-// isNew refuses a manifest that was read already under another name: a link leads to it.
+// isNew reports an error if a link makes the manifest the same file as one that was already read.
 func (l *loader) isNew(b *block, file, dir string) bool {
 	info, err := l.stat(file)
 	if err != nil {
@@ -153,7 +155,8 @@ func (l *loader) isNew(b *block, file, dir string) bool {
 	return true
 }
 
-// belongs refuses in an imported manifest what is of the whole project.
+// belongs reports an error for a block in an imported manifest that only the root manifest may
+// have.
 func (l *loader) belongs(b *block) bool {
 	if b.dir == "" {
 		return true
@@ -167,10 +170,10 @@ func (l *loader) belongs(b *block) bool {
 	return true
 }
 
-// isAbove reports whether a folder holds another.
+// isAbove reports whether the folder dir contains the folder below.
 func isAbove(dir, below string) bool { return dir == "" || strings.HasPrefix(below, dir+"/") }
 
-// dirAbove is the next folder towards the root.
+// dirAbove returns the parent folder; "" is the root.
 func dirAbove(dir string) string {
 	if dir = path.Dir(dir); dir == "." {
 		return ""
@@ -178,7 +181,7 @@ func dirAbove(dir string) string {
 	return dir
 }
 
-// dir is the folder of the manifest that an expression stands in.
+// dir returns the folder of the manifest that contains the expression.
 func (r *resolver) dir() string {
 	if r.scope.block == nil {
 		return ""
@@ -186,8 +189,8 @@ func (r *resolver) dir() string {
 	return r.scope.block.dir
 }
 
-// qualified is what a name means in the manifest of dir. One that begins with // starts from the
-// root. A gencode may be one of a manifest above.
+// qualified returns the full name of a name in the manifest of dir. A name that begins with // is
+// relative to the root. A gencode may be declared in a manifest above.
 func (l *loader) qualified(kind, name, dir string) string {
 	if rest, ok := strings.CutPrefix(name, "//"); ok {
 		return rest
@@ -206,8 +209,8 @@ func (l *loader) qualified(kind, name, dir string) string {
 	return path.Join(dir, name)
 }
 
-// nearestDefaults is the block `defaults` that an attribute has its value from: that of its
-// manifest, or the next one above that sets it.
+// nearestDefaults returns the `defaults` block that provides an attribute: that of the manifest, or
+// the nearest one above that sets it.
 func (l *loader) nearestDefaults(dir, name string) *block {
 	for ; ; dir = dirAbove(dir) {
 		d := l.named[(&block{kind: "defaults", dir: dir}).key()]
@@ -220,7 +223,7 @@ func (l *loader) nearestDefaults(dir, name string) *block {
 	}
 }
 
-// isPath reports whether the value of an attribute is a path or a list of them.
+// isPath reports whether an attribute contains a path or a list of paths.
 func isPath(attribute string) bool {
 	switch attribute {
 	case "sources", "includes", "private_includes", "lib_dirs", "public_headers", "inputs", "outputs", "archive", "shared", "data":
@@ -229,7 +232,7 @@ func isPath(attribute string) bool {
 	return false
 }
 
-// seenFrom is the address of an attribute as the manifest of dir sees it: paths start from there.
+// seenFrom returns the address of an attribute's value with paths relative to dir.
 func (l *loader) seenFrom(dir, key, attr string) string {
 	addr := attrAddr(key, attr)
 	b := l.named[key]
@@ -243,10 +246,10 @@ func (l *loader) seenFrom(dir, key, attr string) string {
 	return view
 }
 
-// viewed stands between the address of an attribute and the folder that it is seen from.
+// viewed separates the address of an attribute from the folder that its paths are relative to.
 const viewed = "\x00\x00"
 
-// inFolder is a path that is relative to a folder from the root.
+// inFolder returns a path relative to dir as a path relative to the root.
 func inFolder(dir, p string) string {
 	if dir == "" || p == "" || filepath.IsAbs(p) {
 		return p
@@ -254,7 +257,7 @@ func inFolder(dir, p string) string {
 	return path.Join(dir, p)
 }
 
-// rebased are paths that start from one folder as they are from another.
+// rebased converts paths that are relative to one folder to paths relative to another.
 func rebased(v cty.Value, from, to string) cty.Value {
 	if from == to || v.IsNull() || !v.IsWhollyKnown() {
 		return v
@@ -276,7 +279,7 @@ func rebased(v cty.Value, from, to string) cty.Value {
 	return v
 }
 
-// globIn is the name of the function glob for the manifest of a folder.
+// globIn returns the name of the function glob for the manifest of a folder.
 func (l *loader) globIn(dir string) string {
 	name := "glob\x00" + dir
 	if _, ok := l.ctx.Functions[name]; !ok {
@@ -285,7 +288,7 @@ func (l *loader) globIn(dir string) string {
 	return name
 }
 
-// checkPrograms refuses a program that has the name of a folder with other programs.
+// checkPrograms reports a program whose file has the path of a folder with other programs.
 func (l *loader) checkPrograms() {
 	if len(l.imported) == 0 {
 		return
@@ -309,7 +312,7 @@ func (l *loader) checkPrograms() {
 	}
 }
 
-// helpImport tells who writes an import as a line that it is a block.
+// helpImport returns help for an import without braces.
 func helpImport(line string) string {
 	if f := strings.Fields(line); len(f) == 2 && f[0] == importKind {
 		return "Write " + strings.Join(f, " ") + " {}."

@@ -13,24 +13,27 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Options say which manifest to load and what overrides it.
+// Options select the manifest to load and override its values.
 type Options struct {
-	Dir      string                      // project folder, "" is the current one
-	File     string                      // manifest, relative to Dir or absolute; "" is kernels.hcl
-	Vars     map[string]string           // --var, as text
-	Profile  string                      // --profile
-	Arch     []string                    // --arch
-	Env      func(string) (string, bool) // looks up KBUILD_VAR_name; nil: no environment
-	Environ  []string                    // KEY=VALUE, only to find a misspelt KBUILD_VAR_name
-	BuildDir string                      // relative to Dir or absolute; "" is build, or build/PROFILE, beside the manifest
-	Version  string                      // of kbuild, for required_version; "" is DefaultVersion
-	Below    string                      // where the manifest was searched from, below its folder
-	FS       fs.FS                       // the files of the manifest's folder; nil reads the disk
+	Dir     string                      // project folder; "" is the working directory
+	File    string                      // manifest, relative to Dir or absolute; "" is kernels.hcl
+	Vars    map[string]string           // --var, as text
+	Profile string                      // --profile
+	Arch    []string                    // --arch
+	Env     func(string) (string, bool) // looks up KBUILD_VAR_name; nil means no environment
+	Environ []string                    // KEY=VALUE, only for finding a misspelt KBUILD_VAR_name
+	// Relative to Dir or absolute; "" is build, or build/PROFILE, beside the manifest.
+	BuildDir string
+	// Version of kbuild, for required_version; "" is DefaultVersion.
+	Version string
+	// Folder below the manifest's where the search for the manifest started.
+	Below string
+	FS    fs.FS // the files of the manifest's folder; nil reads the disk
 
-	Unsettled bool // no files that a command of a generate block chose are known
+	Unsettled bool // ignore the known dynamic outputs of generate blocks
 }
 
-// DefaultVersion is the version of kbuild that Load assumes when it is not told.
+// DefaultVersion is the version of kbuild that Load assumes if Options.Version is "".
 const DefaultVersion = "0.1.0"
 
 // DefaultFile and LocalFile are the names of the manifest and of the file beside it that sets
@@ -40,10 +43,10 @@ const (
 	LocalFile   = "kernels.local.hcl"
 )
 
-// MaxSource is the size of the largest manifest, in bytes: 100,000 targets take a tenth of it.
+// MaxSource is the maximum size of a manifest, in bytes: 100,000 targets take a tenth of it.
 const MaxSource = 16 << 20
 
-// loader holds one load while it runs.
+// loader is the state of one load.
 type loader struct {
 	opts    Options
 	fsys    *watcher
@@ -62,22 +65,22 @@ type loader struct {
 	ctx   *hcl.EvalContext
 	refs  map[hclsyntax.Expression]*references
 
-	said      map[said]bool         // diagnostics, each once
-	dropped   int                   // diagnostics that were too many
+	said      map[said]bool         // for reporting each diagnostic once
+	dropped   int                   // number of diagnostics beyond maxDiagnostics
 	meter     meter                 // of evaluation
 	sizes     map[string]int64      // of values, by address
-	sources   int                   // of all targets so far
+	sources   int                   // number of sources of all targets so far
 	matrices  map[*block][]instance // of modules
 	each      map[*block][]each     // of executables
-	compared  int                   // names that were compared for suggestions
+	compared  int                   // number of names compared for suggestions
 	generated map[string]string     // label of the generate block by path of its output
 	madeAs    map[string]string     // the same by the name of the output, see outputNames
 	matches   map[string]globMatch  // by patterns
-	lists     map[*block][]string   // what commands that choose their files have written, see made
+	lists     map[*block][]string   // dynamic outputs of generate blocks, see made
 }
 
-// Load reads the manifest of a folder with everything that overrides it. The diagnostics are all of
-// one run; the project is complete only if none of them is an error.
+// Load loads the manifest of a folder and applies all overrides. The project is complete only if no
+// diagnostic is an error.
 func Load(opts Options) (*Project, Diagnostics) {
 	l := newLoader(opts)
 	if fault := Untrusted(opts); fault != nil {
@@ -96,13 +99,13 @@ func Load(opts Options) (*Project, Diagnostics) {
 	return l.project, l.diags
 }
 
-// Locate gives what Project.Root and Project.BuildDir will be.
+// Locate returns what Project.Root and Project.BuildDir will be.
 func Locate(opts Options) (root, build string) {
 	dir, file := opts.place()
 	return filepath.Dir(file), buildDir(dir, filepath.Dir(file), opts)
 }
 
-// place is the project folder and the manifest, absolute.
+// place returns the absolute paths of the project folder and the manifest.
 func (o Options) place() (dir, file string) {
 	dir, err := filepath.Abs(cmp.Or(o.Dir, "."))
 	if err != nil {
@@ -145,7 +148,7 @@ func newLoader(opts Options) *loader {
 	return l
 }
 
-// buildDir normalises the build folder: relative to root and slash-separated when it is inside.
+// buildDir normalizes the build folder: relative to root and slash-separated if it is inside.
 func buildDir(dir, root string, opts Options) string {
 	abs := opts.BuildDir
 	switch {
@@ -161,13 +164,13 @@ func buildDir(dir, root string, opts Options) string {
 	return filepath.ToSlash(rel)
 }
 
-// decode turns blocks into the project, once every expression is resolved. Generated files come
-// first: sources of other targets may be among them.
+// decode turns blocks into the project after every expression is resolved. It starts with generated
+// files, since sources of other targets may be generated.
 func (l *loader) decode() {
 	l.decodeKbuild()
 	l.decodePackage()
 	l.decodeCache()
-	l.project.Archs = l.archs() // reports what is wrong with --arch even if nothing uses it
+	l.project.Archs = l.archs() // reports errors in --arch even if no target uses it
 	l.decodeDefaults()
 	l.collectOutputs()
 	if first := l.unsettled(); len(first) > 0 {
@@ -198,7 +201,7 @@ func (l *loader) decode() {
 		}
 	}
 	for _, addr := range sortedKeys(l.nodes) {
-		l.value(addr) // what no target used: a mistake there is a mistake all the same
+		l.value(addr) // also finds errors in values that no target uses
 	}
 	if !l.diags.HasErrors() {
 		l.passOn()
@@ -209,7 +212,7 @@ func (l *loader) decode() {
 	}
 }
 
-// buildPath is a path inside the build tree, as Project spells paths.
+// buildPath returns a path in the build tree, as Project spells paths.
 func (l *loader) buildPath(elem ...string) string {
 	return path.Join(append([]string{l.project.BuildDir}, elem...)...)
 }

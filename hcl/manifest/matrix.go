@@ -10,11 +10,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// A matrix is a map of lists; its instances are the product, axes sorted by name, values in the
-// order written, the last axis changing fastest. exclude takes away what agrees with one of its
+// A matrix is a map of lists. Its instances are the product: axes sorted by name, values in the
+// written order, the last axis varying fastest. exclude removes the instances that match one of its
 // objects in every axis that the object names.
 
-// maxInstances stops a product that cannot be meant: of one matrix, and of all of a manifest.
+// maxInstances limits the instances of one matrix, and of all in a manifest, to catch mistakes.
 const maxInstances = 10000
 
 // instance is one point of a matrix.
@@ -23,7 +23,7 @@ type instance struct {
 	values map[string]cty.Value
 }
 
-// name is gemm:dtype=f16,tile=64.
+// name returns for example gemm:dtype=f16,tile=64.
 func (i instance) name(base string) string {
 	var parts []string
 	for _, a := range i.axes {
@@ -32,8 +32,8 @@ func (i instance) name(base string) string {
 	return base + ":" + strings.Join(parts, ",")
 }
 
-// collectMatrices makes the instances of all modules, before any of them is read: that takes a
-// hundred times as long.
+// collectMatrices computes and counts the instances of all modules before it reads any of them,
+// which takes a hundred times as long.
 func (l *loader) collectMatrices() {
 	l.matrices = map[*block][]instance{}
 	sum := 0
@@ -123,7 +123,8 @@ func (r *reader) axis(f *field, name string, v cty.Value) []cty.Value {
 	return out
 }
 
-// exclude drops points. An object that drops nothing is reported: its author meant something.
+// exclude drops instances. An object that drops nothing is reported, since it is probably a
+// mistake.
 func (r *reader) exclude(points []instance, axes []string) []instance {
 	f := r.field("exclude")
 	if f == nil {
@@ -168,12 +169,12 @@ func (r *reader) knownAxes(e cty.Value, rng hcl.Range, axes []string) bool {
 	return ok
 }
 
-// agrees compares as text: 128 and "128" are one value, as they are one name.
+// agrees compares texts: 128 and "128" are the same value, since they yield the same name.
 func (i instance) agrees(want map[string]string) bool {
 	return !slices.ContainsFunc(i.axes, func(a MatrixValue) bool { text, ok := want[a.Name]; return ok && text != a.Value })
 }
 
-// texts are the values of an object. ok is false if one of them is no value that an axis can have.
+// texts returns the values of an object. ok is false if one of them cannot be the value of an axis.
 func texts(e cty.Value) (out map[string]string, ok bool) {
 	out = map[string]string{}
 	for key, v := range e.AsValueMap() {
@@ -184,7 +185,7 @@ func texts(e cty.Value) (out map[string]string, ok bool) {
 	return out, true
 }
 
-// elementRange is the place of element i of a list written out.
+// elementRange returns the range of element i of a list literal.
 func elementRange(f *field, i int) hcl.Range {
 	if t, ok := f.expr.(*hclsyntax.TupleConsExpr); ok && i < len(t.Exprs) {
 		return t.Exprs[i].Range()

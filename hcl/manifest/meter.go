@@ -12,34 +12,36 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// What evaluation may take. A few lines of a manifest can ask for more than any machine has: local
-// values that each hold the one before twice, loops in loops, setproduct(). So what goes in and out
-// of expressions is measured, in bytes that hardly depend on the machine, and there is an end. All
-// that grows comes out of one of three: a name, of which each mention is charged before the
-// expression is evaluated (eval); a function, which is asked before it is called (charged); an
-// iteration of `for` (metered). Whatever else there is in an expression is as large as what goes
-// in.
+// Limits of evaluation. A few lines of a manifest can request more than any machine has: locals
+// that each contain the previous one twice, nested loops, setproduct(). So the loader measures the
+// inputs and outputs of expressions, in bytes that hardly depend on the machine, and stops at a
+// limit.
+//
+// Growth has three sources. A name is charged for each mention before the expression is evaluated
+// (eval). A function is charged before it is called (charged). An iteration of `for` is charged by
+// metered. The rest of an expression is as large as its inputs.
 //
 // A million iterations take a second. 50 targets that each filter one list of 10,000 files take
-// half of that.
+// half a second.
 
 const (
-	maxValue  = 16 << 20  // one value
-	maxMade   = 96 << 20  // all values that are made
-	maxHeld   = 256 << 20 // all values that are read, and maxMade
-	perRound  = 256       // an iteration of `for`
-	perValue  = 64        // an element, beside what it holds
-	maxDigits = 4096      // of a number, in bits: 1e1000000000 is short until somebody wants to see it
+	maxValue = 16 << 20  // one value
+	maxMade  = 96 << 20  // all values that are created
+	maxHeld  = 256 << 20 // all values that are read, plus maxMade
+	perRound = 256       // an iteration of `for`
+	perValue = 64        // an element, without its content
+	// Limit of a number's exponent, in bits: 1e1000000000 is short until it is converted to text.
+	maxDigits = 4096
 )
 
-// meter is what evaluation has taken so far.
+// meter counts the cost of evaluation so far.
 type meter struct {
 	made, held int64
 	spent      bool // no more is evaluated
 }
 
-// sizeOf is the size of a value, as far as most: it shares what is in it more than once, and
-// whoever walks it does not.
+// sizeOf returns the size of a value, up to about most. It counts a shared part once for each use,
+// since code that walks the value does so too.
 func sizeOf(v cty.Value, most int64) int64 {
 	size := int64(perValue)
 	t := v.Type()
@@ -63,12 +65,12 @@ func sizeOf(v cty.Value, most int64) int64 {
 	return size
 }
 
-// errSpent is the reason why nothing more is evaluated.
+// errSpent returns the error after which no more is evaluated.
 func errSpent() error {
 	return fmt.Errorf("evaluating this manifest takes too much (more than %d MiB of values); is there a list that grows in each step, or a loop in a loop?", maxHeld>>20)
 }
 
-// hold charges what is read, and tells whether there is an end.
+// hold charges values that are read, and returns an error at the limit.
 func (m *meter) hold(n int64) error {
 	if m.held += n; m.held > maxHeld || m.spent {
 		m.spent = true
@@ -88,7 +90,7 @@ func (m *meter) make(n int64) error {
 	return m.hold(n)
 }
 
-// size is that of a named value, measured once.
+// size returns the size of a named value, measured once.
 func (l *loader) size(addr string) int64 {
 	n, ok := l.sizes[addr]
 	if v, known := l.ctx.Variables[addr]; !ok && known {
@@ -98,7 +100,7 @@ func (l *loader) size(addr string) int64 {
 	return n
 }
 
-// sizeAll is that of several.
+// sizeAll returns the total size of several named values.
 func (l *loader) sizeAll(addrs []string) (n int64) {
 	for _, a := range addrs {
 		n += l.size(a)
@@ -106,18 +108,18 @@ func (l *loader) sizeAll(addrs []string) (n int64) {
 	return n
 }
 
-// tooMuch reports err at the expression that it happened in.
+// tooMuch reports err at the expression that exceeded a limit.
 func (l *loader) tooMuch(e hclsyntax.Expression, err error) {
 	l.errorAt(e.Range(), "", "%s", err.Error())
 }
 
-// metered is what a `for` evaluates in each iteration.
+// metered is an expression that a `for` evaluates in each iteration.
 type metered struct {
 	hclsyntax.Expression
 	l      *loader
-	addrs  []string // that it names, each time
-	locals []string // of those, the variables of loops
-	from   int      // where its addrs begin among those of the whole expression
+	addrs  []string // addresses that it refers to, once per mention
+	locals []string // loop variables that it refers to
+	from   int      // index of its first address in references.addrs of the whole expression
 }
 
 // Value implements hcl.Expression.
@@ -146,7 +148,7 @@ func lookup(ctx *hcl.EvalContext, name string) cty.Value {
 	return cty.DynamicVal
 }
 
-// meterLoop makes the parts of a `for` be metered.
+// meterLoop wraps the parts of a `for` in metered.
 func (l *loader) meterLoop(e *hclsyntax.ForExpr) {
 	for _, part := range []*hclsyntax.Expression{&e.KeyExpr, &e.ValExpr, &e.CondExpr} {
 		if *part != nil {
@@ -155,7 +157,7 @@ func (l *loader) meterLoop(e *hclsyntax.ForExpr) {
 	}
 }
 
-// charged are functions that are asked before they are called.
+// charged wraps functions to charge their calls in advance.
 func (l *loader) charged(functions map[string]function.Function) map[string]function.Function {
 	for name, f := range functions {
 		if name == "can" || name == "try" { // their arguments are expressions
@@ -191,7 +193,8 @@ func (l *loader) charged(functions map[string]function.Function) map[string]func
 	return functions
 }
 
-// asLists converts arguments to what f takes, lists of one type the short way.
+// asLists converts arguments to the parameter types of f, uniform lists without comparing all
+// types.
 func (l *loader) asLists(listed bool, f function.Function, args []cty.Value) ([]cty.Value, error) {
 	if !listed {
 		return args, nil
@@ -213,8 +216,8 @@ func (l *loader) asLists(listed bool, f function.Function, args []cty.Value) ([]
 	return args, nil
 }
 
-// asList is convert.Convert, which compares the types of all elements of a list that is written out
-// with each other.
+// asList is convert.Convert, but charges its quadratic cost: Convert compares the types of all
+// elements of a tuple with each other.
 func (l *loader) asList(v cty.Value, t cty.Type) (cty.Value, error) {
 	v = uniform(v)
 	if v.Type().IsTupleType() && v.IsKnown() && !v.IsNull() {
@@ -226,7 +229,7 @@ func (l *loader) asList(v cty.Value, t cty.Type) (cty.Value, error) {
 	return convert.Convert(v, t)
 }
 
-// uniform makes a list of what is written out as a list, if all elements have one plain type.
+// uniform converts a tuple to a list if all elements have the same primitive type.
 func uniform(v cty.Value) cty.Value {
 	if !v.Type().IsTupleType() || !v.IsKnown() || v.IsNull() || v.LengthInt() == 0 {
 		return v
@@ -238,7 +241,7 @@ func uniform(v cty.Value) cty.Value {
 	return cty.ListVal(v.AsValueSlice())
 }
 
-// charge charges a call for its arguments and for what it will make.
+// charge charges a call for its arguments and its result.
 func (l *loader) charge(name string, args []cty.Value) error {
 	var in int64
 	for _, a := range args {
@@ -257,7 +260,7 @@ func (l *loader) charge(name string, args []cty.Value) error {
 	return l.meter.make(in + grown(name, args))
 }
 
-// grown is by how much the result of a call can be larger than its arguments, in bytes.
+// grown returns an upper bound of the result's size beyond that of the arguments, in bytes.
 func grown(name string, args []cty.Value) int64 {
 	text := func(i int) string {
 		if i < len(args) && args[i].Type() == cty.String {
@@ -291,7 +294,7 @@ func grown(name string, args []cty.Value) int64 {
 	return 0
 }
 
-// times multiplies as far as it matters.
+// times multiplies without overflow, up to maxHeld.
 func times(a, b int64) int64 {
 	if a > 0 && b > maxHeld/a {
 		return maxHeld
@@ -299,7 +302,7 @@ func times(a, b int64) int64 {
 	return a * b
 }
 
-// product is what setproduct makes: a list of so many lists.
+// product returns the size of the result of setproduct: a list of lists.
 func product(args []cty.Value) int64 {
 	n := int64(perValue)
 	for _, a := range args {
@@ -310,8 +313,8 @@ func product(args []cty.Value) int64 {
 	return times(n, int64(len(args)+1))
 }
 
-// widths sums the numbers in a format: the columns that it fills. Those of more than three digits
-// are refused by format itself.
+// widths returns the sum of the numbers in a format, which are widths of columns. formatFunc
+// refuses numbers of more than three digits.
 func widths(format string) int64 {
 	var sum, n int64
 	for _, c := range format + "." {
@@ -327,8 +330,7 @@ func widths(format string) int64 {
 	return sum
 }
 
-// distinctFunc is distinct() in time in proportion to the list: cty compares each element with
-// each.
+// distinctFunc is distinct() in linear time: cty compares each element with every other.
 var distinctFunc = function.New(&function.Spec{
 	Params: []function.Parameter{{Name: "list", Type: cty.List(cty.DynamicPseudoType)}},
 	Type:   func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },

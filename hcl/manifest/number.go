@@ -14,19 +14,19 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// Numbers of the language are those that a double can hold. HCL's own have no bounds and divide by
-// zero: 1/0 is +Inf, 1 % 0 is 1, and 1e999999 is a million digits as soon as it becomes text. Each
-// is an error where it arises, which need not be where it would be seen: "${1/0}" is a text, and
-// 1/(1/0) is 0.
+// Numbers of the language are limited to the range of a double. HCL's own are unbounded and allow
+// division by zero: 1/0 is +Inf, 1 % 0 is 1, and 1e999999 has a million digits as text. Each is an
+// error where it arises, even if it would not be visible later: "${1/0}" is a text, and 1/(1/0) is
+// 0.
 
-// Exponents of two of the largest double and of the least one.
+// Exponents of two of the largest and the smallest double.
 const (
 	maxExponent = 1024
 	minExponent = -1073
 )
 
-// soundNumber reports a number that is none, or that is too large or too small. Other values are
-// sound.
+// soundNumber returns an error for a number that is infinite or outside the range. Values of other
+// types are valid.
 func soundNumber(v cty.Value) error {
 	if !v.IsKnown() || v.IsNull() || v.Type() != cty.Number {
 		return nil
@@ -45,13 +45,13 @@ func soundNumber(v cty.Value) error {
 	return nil
 }
 
-// soundNumbers is soundNumber of all that v holds.
+// soundNumbers applies soundNumber to all values in v.
 func soundNumbers(v cty.Value) error {
 	return cty.Walk(v, func(_ cty.Path, e cty.Value) (bool, error) { return true, soundNumber(e) })
 }
 
-// soundArithmetic makes operators check what they take and give, and reports literals that are out
-// of range.
+// soundArithmetic makes operators check their operands and results, and reports literals that are
+// out of range.
 func soundArithmetic(n hclsyntax.Node) hcl.Diagnostics {
 	ops := soundOperators()
 	return hclsyntax.VisitAll(n, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -69,7 +69,7 @@ func soundArithmetic(n hclsyntax.Node) hcl.Diagnostics {
 	})
 }
 
-// soundOperators gives each arithmetic operator its checked one.
+// soundOperators maps each arithmetic operator to its checked version.
 func soundOperators() map[*hclsyntax.Operation]*hclsyntax.Operation {
 	ops := map[*hclsyntax.Operation]*hclsyntax.Operation{}
 	for _, op := range []*hclsyntax.Operation{hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply} {
@@ -81,7 +81,7 @@ func soundOperators() map[*hclsyntax.Operation]*hclsyntax.Operation {
 	return ops
 }
 
-// sound is a function that takes and gives sound numbers only.
+// sound returns f with checks that its arguments and its result are sound numbers.
 func sound(f function.Function) function.Function {
 	return wrapped(f, func(args []cty.Value) (cty.Value, error) {
 		for i, a := range args {
@@ -106,7 +106,7 @@ func notByZero(f function.Function) function.Function {
 	})
 }
 
-// wrapped is f with another way to call it.
+// wrapped returns f with another implementation.
 func wrapped(f function.Function, call func([]cty.Value) (cty.Value, error)) function.Function {
 	return function.New(&function.Spec{
 		Params: f.Params(), VarParam: f.VarParam(),
@@ -121,8 +121,8 @@ var (
 	misfit    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%![a-zA-Z]?\(`) })
 )
 
-// formatFunc is that of cty, which hands numbers and some verbs on to Go's: what Go makes of a verb
-// that does not fit, such as %!d(string=x) or %!(NOVERB), is an error and no text.
+// formatFunc is format of cty, which passes numbers and some verbs to Go's fmt. If a verb does not
+// fit its value, fmt returns a text such as %!d(string=x) or %!(NOVERB). Here that is an error.
 var formatFunc = wrapped(stdlib.FormatFunc, func(args []cty.Value) (cty.Value, error) {
 	format := args[0].AsString()
 	if verb := wideVerb().FindString(format); verb != "" {
@@ -144,8 +144,7 @@ var formatFunc = wrapped(stdlib.FormatFunc, func(args []cty.Value) (cty.Value, e
 	return v, err
 })
 
-// soundFormatted reports a value that is no sound number, also in the form of a text where a verb
-// makes a number of it.
+// soundFormatted checks a number, or a text that a verb converts to a number.
 func soundFormatted(v cty.Value, format string) error {
 	if v.Type() == cty.String && floatVerb().MatchString(format) {
 		if n, err := convert.Convert(v, cty.Number); err == nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// What kbuild install reads of a manifest: the name of the package, its headers, the versions of
+// The parts of a manifest for kbuild install: the name of the package, its headers, the versions of
 // shared libraries.
 
-// packageVersion is what CMake compares as a version.
+// packageVersion matches the versions that CMake can compare.
 var packageVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9}){0,3}$`) })
 
-// package { name, version, description } names what others find by it.
+// decodePackage reads package { name, version, description }, which other build tools find it by.
 func (l *loader) decodePackage() {
 	b := l.named["package"]
 	if b == nil {
@@ -38,10 +38,10 @@ func (l *loader) decodePackage() {
 	l.project.Package = p
 }
 
-// soVersionRE is what may follow lib*.so. in the name of a file.
+// soVersionRE matches the part of a file name after lib*.so.
 var soVersionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9][0-9A-Za-z]*(\.[0-9A-Za-z]+)*$`) })
 
-// soversion reads the version of a shared library's interface.
+// soversion reads the version of a shared library's ABI.
 func (r *reader) soversion(shared bool) string {
 	s, ok := r.text("soversion")
 	if !ok {
@@ -56,8 +56,7 @@ func (r *reader) soversion(shared bool) string {
 	return s
 }
 
-// publicHeaders reads the headers that are installed with t. Two that would become one file are an
-// error.
+// publicHeaders reads the headers to install with t. It reports two that would become one file.
 func (r *reader) publicHeaders(t *Target) (list []Header) {
 	first := map[string]item{}
 	for _, it := range r.texts("public_headers") {
@@ -86,9 +85,9 @@ func (r *reader) publicHeaders(t *Target) (list []Header) {
 	return list
 }
 
-// installedAs is the path of a header below the folder that it is found in: that of its generate
-// block, or the longest of includes. One that is in none of them is found beside what includes it,
-// and loses its folder.
+// installedAs returns the path of a header relative to its include folder: that of its generate
+// block, or the longest match of includes. A header outside of all of them is included from its own
+// folder, so only its base name remains.
 func (r *reader) installedAs(h Header, includes []string) string {
 	if _, name, ok := strings.Cut(h.Generated, "."); ok {
 		return strings.TrimPrefix(h.Path, r.l.buildPath("gen", graph.Flat(name))+"/")

@@ -18,21 +18,21 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Phase one: files to blocks whose kind, labels and attribute names are all known.
+// Phase one: files to blocks with known kinds, labels and attribute names.
 
-// block is a top-level block or, with a parent, a nested one.
+// block is a block of a manifest, top-level or nested.
 type block struct {
-	kind, name string // of a target in an imported manifest with its folder: "math/vec"
-	dir        string // of its manifest, below the root; "" is the root
+	kind, name string // name includes the folder for a target of an imported manifest: "math/vec"
+	dir        string // folder of its manifest, relative to the root; "" is the root
 	schema     *Block
 	body       *hclsyntax.Body
 	rng        hcl.Range // of the header
 	nameRng    hcl.Range // of the label
 	nested     []*block
-	misspelt   map[string]bool // attributes that an unknown one seems to mean
+	misspelt   map[string]bool // known attributes that a misspelt one probably means
 }
 
-// key is the address of a block: "library.solver", "defaults".
+// key returns the address of a block: "library.solver", "defaults".
 func (b *block) key() string {
 	switch {
 	case b.name != "":
@@ -43,14 +43,14 @@ func (b *block) key() string {
 	return b.kind
 }
 
-// attrs gives the attributes in the order they are written.
+// attrs returns the attributes in the written order.
 func (b *block) attrs() []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(b.body.Attributes), func(x, y *hclsyntax.Attribute) int {
 		return cmp.Compare(x.SrcRange.Start.Byte, y.SrcRange.Start.Byte)
 	})
 }
 
-// read parses the manifest and kernels.local.hcl. False: there is no tree to go on with.
+// read parses the manifest and kernels.local.hcl. It returns false if loading cannot continue.
 func (l *loader) read() bool {
 	p := l.project
 	src, err := fs.ReadFile(l.fsys, p.File)
@@ -90,7 +90,7 @@ func (l *loader) cannotRead(err error) {
 	l.errorf("", "cannot read %s in %s: %v", p.File, p.Root, reason(err))
 }
 
-// reason strips operation and path from an error of the file system.
+// reason returns an error of the file system without its operation and path.
 func reason(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -99,7 +99,7 @@ func reason(err error) error {
 	return err
 }
 
-// parse gives the body of a file; syntax errors become diagnostics.
+// parse parses a file and reports its syntax errors.
 func (l *loader) parse(file string, src []byte) *hclsyntax.Body {
 	l.project.Files = append(l.project.Files, file)
 	l.project.sources[file] = src
@@ -116,8 +116,8 @@ func (l *loader) parse(file string, src []byte) *hclsyntax.Body {
 	return body
 }
 
-// readLocal reads kernels.local.hcl: values of variables and nothing else, because a file that is
-// not under version control must not change what the manifest means.
+// readLocal reads kernels.local.hcl. It may only set variables: a file outside version control must
+// not change the meaning of the manifest.
 func (l *loader) readLocal(src []byte) {
 	body := l.parse(LocalFile, src)
 	for _, b := range body.Blocks {
@@ -127,7 +127,7 @@ func (l *loader) readLocal(src []byte) {
 	l.local = body.Attributes
 }
 
-// blocksOf checks every block against the schema and keeps the known ones.
+// blocksOf checks every block against the schema and adds the known ones.
 func (l *loader) blocksOf(body *hclsyntax.Body, dir string) {
 	for _, a := range (&block{body: body}).attrs() {
 		meant := l.didYouMean(a.Name, Schema().blockNames())
@@ -166,10 +166,10 @@ func (l *loader) unknownBlock(hb *hclsyntax.Block, in *Block) {
 	l.errorAt(hb.TypeRange, help, "unknown block %q in %s%s", hb.Type, in.Name, l.didYouMean(hb.Type, in.blockNames()))
 }
 
-// targetName is what may become part of a file name.
+// targetName matches names that can become part of a file name.
 var targetName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`) })
 
-// block checks labels, attributes and nested blocks. It is nil if its label is missing.
+// block checks labels, attributes and nested blocks. It returns nil if the label is missing.
 func (l *loader) block(hb *hclsyntax.Block, s *Block, dir string) *block {
 	b := &block{kind: hb.Type, dir: dir, schema: s, body: hb.Body, rng: hb.DefRange(), misspelt: map[string]bool{}}
 	switch {
@@ -246,7 +246,7 @@ func (l *loader) checkNested(b *block) {
 	}
 }
 
-// heading spells a block as it is written: library "solver".
+// heading returns a block as it is written: library "solver".
 func (b *block) heading() string {
 	if b.name == "" {
 		return b.kind
@@ -254,7 +254,7 @@ func (b *block) heading() string {
 	return fmt.Sprintf("%s %q", b.kind, b.name)
 }
 
-// collect gives blocks their names; two of one kind with one name are an error.
+// collect registers blocks by name and reports duplicates.
 func (l *loader) collect() {
 	kept := l.blocks[:0]
 	for _, b := range l.blocks {
@@ -276,7 +276,7 @@ func (l *loader) collect() {
 	l.checkCase()
 }
 
-// checkCase finds names that one folder cannot hold side by side on every file system.
+// checkCase reports names that collide on file systems that ignore case.
 func (l *loader) checkCase() {
 	seen := map[string]*block{}
 	for _, b := range l.blocks {

@@ -9,7 +9,6 @@ import (
 
 // A partition selects among the sources of its target and changes how they are compiled.
 
-// partition reads the values of a block.
 func (r *reader) partition(b *block) partitionValues {
 	p := r.l.reader(b, r.extra)
 	v := partitionValues{standards: p.standards(), Source: Source{
@@ -29,15 +28,15 @@ func (r *reader) partition(b *block) partitionValues {
 	return v
 }
 
-// values are what the target says for all its sources.
+// values returns the settings of the target for all its sources.
 func (r *reader) values(t *Target) partitionValues {
 	return partitionValues{standards: r.standards(), Source: Source{
 		Language: r.enum("language"), Mode: t.Mode, Opt: t.Opt, Defines: r.defines(), Flags: &t.Flags, Memory: t.Memory,
 	}}
 }
 
-// over puts a partition on the values of its target: defines are merged, flags appended, the rest
-// replaces.
+// over applies a partition to the settings of its target: defines are merged, flags appended, all
+// others replaced.
 func (p partitionValues) over(target partitionValues) partitionValues {
 	s := target
 	s.standards = p.standards.over(target.standards)
@@ -59,15 +58,15 @@ func (p partitionValues) over(target partitionValues) partitionValues {
 	return s
 }
 
-// partitionValues are a partition, read as a source without a path, and the places of its code and
-// of the pattern that selected a source for it.
+// partitionValues are the settings of a partition, as a Source without a path. code is the range of
+// its code attribute, rng that of the pattern that selected the source.
 type partitionValues struct {
 	Source
 	standards standardsOf
 	code, rng hcl.Range
 }
 
-// partitions gives the partition of each source that is in one.
+// partitions returns the partition of each source that has one.
 func (r *reader) partitions(sources []item) map[string]partitionValues {
 	out := map[string]partitionValues{}
 	for _, b := range r.b.nested {
@@ -78,7 +77,7 @@ func (r *reader) partitions(sources []item) map[string]partitionValues {
 		p := r.l.reader(b, r.extra)
 		p.required()
 		if r.field("sources") == nil {
-			continue // nothing to select among; that was reported
+			continue // there is no source to select; the error was reported
 		}
 		for _, m := range p.texts("match") {
 			r.selectSources(out, sources, m, values.selectedAt(m.rng))
@@ -111,7 +110,7 @@ func (r *reader) selectSources(out map[string]partitionValues, sources []item, m
 	}
 }
 
-// selectedAt notes the pattern that selects a source.
+// selectedAt returns a copy with the range of the pattern that selects a source.
 func (p partitionValues) selectedAt(rng hcl.Range) partitionValues {
 	p.rng = rng
 	return p

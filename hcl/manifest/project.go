@@ -9,39 +9,44 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Project is a manifest after evaluation: plain data, no expressions left. Every target has the
-// values of `defaults` filled in and every reference replaced by a label such as "library.solver".
+// Project is an evaluated manifest: plain data without expressions. Values of `defaults` are filled
+// in for every target, and every reference is a label such as "library.solver".
 type Project struct {
-	Root       string                   // absolute folder of the manifest
-	File       string                   // manifest, relative to Root
-	Files      []string                 // all that was read (kernels.hcl, kernels.local.hcl, kernels.lock) and files of options, relative to Root or absolute
-	Observed   []cache.Observation      // every path that was looked at, in order: with the same there and the same options Load comes to the same project
-	Listed     map[string][]fs.DirEntry `json:"-"` // what folders among Observed held
-	BuildDir   string                   // of this run: relative to Root and slash-separated when inside, else absolute
-	Profiles   []string                 // their names
-	Variables  []Variable               // in order of declaration, with the value in force
-	Toolchains map[string]Toolchain     // "cuda", "hip"
-	Archs      []gencode.Code           // of --arch
+	Root string // absolute folder of the manifest
+	File string // manifest, relative to Root
+	// All files that were read (kernels.hcl, kernels.local.hcl, kernels.lock, option files),
+	// relative to Root or absolute.
+	Files []string
+	// Every path that Load checked, in order: if none has changed, Load with the same options
+	// returns the same project.
+	Observed []cache.Observation
+	Listed   map[string][]fs.DirEntry `json:"-"` // contents of the folders in Observed
+	// Relative to Root and slash-separated if inside, else absolute.
+	BuildDir   string
+	Profiles   []string             // names of all profiles
+	Variables  []Variable           // in order of declaration, with the effective value
+	Toolchains map[string]Toolchain // "cuda", "hip"
+	Archs      []gencode.Code       // from --arch
 	Cache      Cache
 	Package    *Package  // nil if there is no such block
 	Targets    []*Target // in order of declaration; matrix instances in order of the matrix
 	Groups     []Group
 	Tests      []Test
 
-	// Chosen are the generate blocks whose commands choose the names of their files. If Unsettled
-	// is not empty, it is those that must run before there is more in Targets than what they need:
-	// their files are not known.
+	// Chosen are the labels of the generate blocks with dynamic outputs. Unsettled are those whose
+	// outputs are not known yet and that can run. If it is not empty, Targets contains only what
+	// they need, and Load must be called again after they have run.
 	Chosen    []string
 	Unsettled []string
 
 	sources map[string][]byte // text of Files, for diagnostics
-	lines   map[string]*lines // of them
+	lines   map[string]*lines // index of sources
 }
 
-// Text is what was read of one of Files.
+// Text returns the content of one of Files.
 func (p *Project) Text(file string) []byte { return p.sources[file] }
 
-// Pos is a place in a manifest. Line and Column count from 1; File is relative to Project.Root.
+// Pos is a position in a manifest. Line and Column count from 1; File is relative to Project.Root.
 type Pos struct {
 	File         string
 	Line, Column int
@@ -51,24 +56,28 @@ type Pos struct {
 type Variable struct {
 	Name, Type, Description string
 	Value                   string // JSON
-	Source                  string // "default", "profile dev", "kernels.local.hcl", "environment KBUILD_VAR_x", "--var"
+	// "default", "profile dev", "kernels.local.hcl", "environment KBUILD_VAR_x", "--var".
+	Source string
 }
 
-// Toolchain is a toolchain block: which compiler to use and what it must be.
+// Toolchain is a toolchain block: the compiler to use and the version that it must have.
 type Toolchain struct {
 	Compiler     string // name or path; "" is the default of the kind
 	HostCompiler string // attribute host_compiler, name or path; "" lets the probe choose
-	Version      string // constraint such as ">= 11.2, < 13"; "" is any. With Pinned it is one version, "13.5.0"
-	Path         string // folder of the toolkit, relative to Root or absolute; "" lets the probe look for it
-	Pinned       bool   // from = "pypi": the toolkit is that of LockFile
-	LockFile     string // relative to Root; Project.Text has what is in it, nothing if it is not there
-	Parts        []string
+	// Constraint such as ">= 11.2, < 13"; "" allows any. If Pinned, one version such as "13.5.0".
+	Version string
+	// Folder of the toolkit, relative to Root or absolute; "" lets the probe search.
+	Path   string
+	Pinned bool // from = "pypi": LockFile determines the toolkit
+	// Relative to Root; Project.Text returns its content, nothing if it does not exist.
+	LockFile string
+	Parts    []string
 
 	Pos     Pos            // of the block
 	AttrPos map[string]Pos // of its attributes
 }
 
-// At is where an attribute is written, or else the block.
+// At returns the position of an attribute, or else that of the block.
 func (t Toolchain) At(attribute string) Pos {
 	if p, ok := t.AttrPos[attribute]; ok {
 		return p
@@ -76,13 +85,13 @@ func (t Toolchain) At(attribute string) Pos {
 	return t.Pos
 }
 
-// Cache is the cache block: the cache on another machine that a project names for all who build it.
+// Cache is the cache block: the remote cache of a project.
 type Cache struct {
-	Remote   string // address; "" is none
-	ReadOnly bool   // nothing is sent there
+	Remote   string // address; "" means none
+	ReadOnly bool   // send nothing to it
 }
 
-// Package is the package block: what kbuild install calls what it installs.
+// Package is the package block: the name and version for kbuild install.
 type Package struct {
 	Name, Version, Description string
 	Pos                        Pos
@@ -91,8 +100,8 @@ type Package struct {
 // Header is a header that kbuild install installs.
 type Header struct {
 	Path      string // as Source.Path
-	Generated string // label of the generate block that makes it, "" for a file of the project
-	As        string // where it goes below the folder of headers
+	Generated string // label of its generate block, "" for a source file
+	As        string // path below the folder of installed headers
 	Pos       Pos
 }
 
@@ -107,90 +116,97 @@ const (
 	Generate   Kind = "generate"
 )
 
-// Gencode is what a target ships.
+// Gencode is the code that a target ships.
 type Gencode struct {
-	Code     []gencode.Code // in the order written, native/all/all-major still unexpanded (Code.Kind == gencode.Set)
+	// In written order; native, all and all-major are not expanded (Code.Kind == gencode.Set).
+	Code     []gencode.Code
 	ArchList []gencode.Code // attribute arch_list, reserved
 }
 
-// Flags are extra options by tool.
+// Flags are extra options for each tool.
 type Flags struct {
 	NVCC, CICC, PTXAS, NVLink []string
 	HIP, LLD                  []string
 	Clang                     []string
 	Host, Link                []string
 
-	At map[string]Pos // where each flag is written, if it is written out
+	At map[string]Pos // position of each flag that is written literally
 }
 
-// Define is one -D. A nil Value is -DNAME.
+// Define is one -D option. A nil Value means -DNAME.
 type Define struct {
 	Name  string
 	Value *string
 }
 
-// Source is one source file of a target with everything that decides how it is compiled:
-// the target's values with its partition's on top.
+// Source is a source file of a target with all settings for compiling it: those of the target,
+// overridden by its partition.
 type Source struct {
-	Path      string         // slash-separated, relative to Root (or absolute)
-	Generated string         // label of the generate block that makes it, "" for a file of the project
-	Language  string         // "c", "c++", "cuda", "hip", "asm"; from `language` or the ending
-	Partition string         // name of the partition, ""
-	Mode      string         // "whole", "rdc", "lto"; "" for C and C++
-	Std       string         // of its language, "c++17"; "" is the compiler's default
-	Opt       string         // as Target.Opt
-	Defines   []Define       // sorted by name
-	Includes  []string       // of its partition, relative to Root: they are searched before those of the target
-	Code      []gencode.Code // of its partition, as Gencode.Code; nil: that of the target
-	Flags     *Flags         // of all sources of its partition
-	Memory    int64          // bytes, 0 unknown
-	AttrPos   map[string]Pos // of each attribute that its partition writes, nil without a partition
-	Pos       Pos            // of the sources attribute's element, or of the attribute
+	Path      string // slash-separated, relative to Root (or absolute)
+	Generated string // label of its generate block, "" for a file in the source tree
+	// "c", "c++", "cuda", "hip", "asm"; from `language` or the file extension.
+	Language  string
+	Partition string   // name of the partition; "" without one
+	Mode      string   // "whole", "rdc", "lto"; "" for C and C++
+	Std       string   // standard of its language, "c++17"; "" is the compiler's default
+	Opt       string   // as Target.Opt
+	Defines   []Define // sorted by name
+	// Include folders of its partition, relative to Root; searched before those of the target.
+	Includes []string
+	Code     []gencode.Code // of its partition, as Gencode.Code; nil means that of the target
+	Flags    *Flags         // shared by all sources of its partition
+	Memory   int64          // bytes; 0 if unknown
+	AttrPos  map[string]Pos // of each attribute that its partition sets; nil without a partition
+	Pos      Pos            // of the element in the sources attribute, or of the attribute
 }
 
 // Target is an evaluated library, executable, module, prebuilt or generate block.
 type Target struct {
-	Kind    Kind
-	Name    string         // "solver"; "gemm:dtype=f16,tile=64" for an instance of a matrix
-	Base    string         // name of the block: "gemm"
-	Pos     Pos            // of the block header
-	AttrPos map[string]Pos // of each attribute that was written, by name, also "defaults.NAME" for those filled from defaults
+	Kind Kind
+	Name string // "solver"; "gemm:dtype=f16,tile=64" for an instance of a matrix
+	Base string // name of the block: "gemm"
+	Pos  Pos    // of the block header
+	// Position of each attribute that is set, by name; "defaults.NAME" for an inherited one.
+	AttrPos map[string]Pos
 	Deps    []Dep
 	Labels  map[string]string
 
 	// library, executable, module
-	Sources                      []Source
-	Gencode                      Gencode
-	Mode                         string   // of the target: "whole", "rdc", "lto"
-	OutputName                   string   // of the file, without lib and ending
-	Std                          string   // "c++17" for C++ sources; "" is the compiler's default
-	DeviceStd                    string   // of CUDA and HIP sources
-	Includes                     []string // relative to Root; targets that depend on this one search them too
-	PrivateIncludes              []string // relative to Root; only sources of the target search them
-	Libs                         []string // -l
-	LibDirs                      []string // -L
-	CudaRT                       string   // "static", "shared", "none"
-	Opt                          string   // "0".."3", "s", "fast"; default "2"... see docs; "" is the compiler's default
+	Sources    []Source
+	Gencode    Gencode
+	Mode       string   // of the target: "whole", "rdc", "lto"
+	OutputName string   // file name without the prefix lib and the extension
+	Std        string   // "c++17" for C++ sources; "" is the compiler's default
+	DeviceStd  string   // standard of CUDA and HIP sources
+	Includes   []string // relative to Root; dependents search them too
+	// Relative to Root; only the target's own sources search them.
+	PrivateIncludes []string
+	Libs            []string // -l
+	LibDirs         []string // -L
+	CudaRT          string   // "static", "shared", "none"
+	// "0".."3", "s", "fast"; default "2"... see docs; "" is the compiler's default.
+	Opt                          string
 	Debug, DeviceDebug, LineInfo bool
 	FastMath                     bool
 	FTZ, PrecDiv, PrecSqrt, FMAD *bool
-	LTOFloats                    *bool // nil: true, and said
-	MaxRegisters                 int   // 0: not set
+	LTOFloats                    *bool // nil: true, with a message
+	MaxRegisters                 int   // 0 if not set
 	Flags                        Flags
 	Memory                       int64
 	StripUnused                  bool
-	HostLTO                      string // of C and C++ sources: "thin", "full"; "" is none
-	Split                        *bool  // attribute split: false keeps nvcc in one piece; nil: not set
+	HostLTO                      string // for C and C++ sources: "thin", "full"; "" means none
+	Split                        *bool  // attribute split: false runs nvcc unsplit; nil if not set
 
 	// library, executable
-	Each string // the key of this instance of for_each, "" without
+	Each string // key of this instance of for_each; "" without for_each
 
 	// library
-	Defines    []Define // of one without sources: for its users, whose sources have them already
+	// Defines of a header-only library, for its dependents; sources have theirs in Source.
+	Defines    []Define
 	Shared     bool
 	DeviceLink bool   // device_link = true: close a static library early
-	AlwaysLink bool   // links take all objects of the archive; of a prebuilt, too
-	SOVersion  string // of a shared one, "" is none
+	AlwaysLink bool   // links take all objects of the archive; also for a prebuilt
+	SOVersion  string // of a shared library; "" means none
 
 	// library, module
 	PublicHeaders []Header
@@ -201,19 +217,20 @@ type Target struct {
 	LTO        string // "required", "none", or "" (default: required when a consumer is lto)
 
 	// generate
-	Command []string // argv; paths of outputs already in the build tree
+	Command []string // argv; output paths are in the build tree
 	Inputs  []string
 	Depfile string   // relative, like Outputs; "" if the command writes none
-	Outputs []string // relative; the file is BuildDir/gen/NAME/OUTPUT: as declared, or those that match Patterns
+	Outputs []string // relative to BuildDir/gen/NAME: as declared, or the files that match Patterns
 
-	// Patterns are its outputs where the command chooses the names, see graph.Collect; else nil.
-	// Outputs are the files of its last run, none if it is one of Project.Unsettled.
+	// Patterns are the declared outputs if some are dynamic, see graph.Collect; otherwise nil.
+	// Outputs are then the files of the last run; empty if the block is one of Project.Unsettled.
 	Patterns []string
 
 	// module
-	LateBound []string      // functions that its LTO-IR calls and the program brings when it links at run time
+	// Functions that its LTO-IR calls and that the program provides when it links at run time.
+	LateBound []string
 	Emit      []string      // "ptx", "cubin", "fatbin", "ltoir"; default ["fatbin"]
-	Matrix    []MatrixValue // the values of this instance, in the order of names, sorted
+	Matrix    []MatrixValue // the values of this instance, sorted by name
 	Embed     *Embed
 }
 
@@ -222,11 +239,11 @@ type MatrixValue struct{ Name, Value string }
 
 // Dep is a reference to another target.
 type Dep struct {
-	Label string // "library.solver"; a matrix module refers to all its instances
+	Label string // "library.solver"; for a module with a matrix, all its instances
 	Pos   Pos
 }
 
-// Embed asks for the module's artifacts as an object file and a C header.
+// Embed requests the module's artifacts as an object file and a C header.
 type Embed struct {
 	Symbol string
 	Pos    Pos
@@ -248,17 +265,17 @@ type Test struct {
 	Env        []string // NAME=VALUE, sorted
 	Deps       []Dep    // targets whose files it reads
 	NeedsGPU   bool
-	EachTime   bool          // it runs though nothing has changed since it passed
-	Timeout    time.Duration // 0 is none
-	Memory     int64         // bytes, 0 unknown
+	EachTime   bool          // run even if nothing has changed since it passed
+	Timeout    time.Duration // 0 means no limit
+	Memory     int64         // bytes; 0 if unknown
 	Pos        Pos
 }
 
-// Label is the name a target has in references, messages and on the command line.
+// Label returns the name of a target in references, messages and on the command line.
 func (t *Target) Label() string { return string(t.Kind) + "." + t.Name }
 
-// HIPForNVIDIA reports HIP sources in a target whose code is NVIDIA's: they are CUDA, by HIP's
-// headers.
+// HIPForNVIDIA reports whether the target has HIP sources but ships NVIDIA code: HIP's headers then
+// map them to CUDA.
 func (t *Target) HIPForNVIDIA() bool {
 	code := t.Gencode.Code
 	isHIP := func(s Source) bool { return s.Language == "hip" }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Colours of the terminal, as rustc and terraform use them.
+// Colors of the terminal, like those of rustc and terraform.
 const (
 	red    = "\x1b[1;31m"
 	yellow = "\x1b[1;33m"
@@ -17,8 +17,8 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// Write renders every diagnostic with its source line and a caret, one blank line between two. What
-// a diagnostic does not have is left out, so that one of only a summary is one line.
+// Write renders each diagnostic with its source line and a caret, separated by blank lines. It
+// omits missing parts, so a diagnostic with only a summary is one line.
 func (ds Diagnostics) Write(w io.Writer, color bool) {
 	for i, d := range ds {
 		if i > 0 {
@@ -28,7 +28,7 @@ func (ds Diagnostics) Write(w io.Writer, color bool) {
 	}
 }
 
-// painter colours text, or does not.
+// painter colors text if it is true.
 type painter bool
 
 func (p painter) paint(color, text string) string {
@@ -66,8 +66,8 @@ func (d Diagnostic) render(color bool) string {
 	return b.String()
 }
 
-// printable is d for a terminal: a control character, which would move its cursor, is one that
-// stands for it, and so takes as much room.
+// printable returns d with control characters replaced by U+FFFD: they could move the cursor. A
+// replacement has the same width as one character.
 func (d Diagnostic) printable() Diagnostic {
 	d.Summary, d.Source, d.Pos.File = plainText(d.Summary), plainText(d.Source), plainText(d.Pos.File)
 	lines := strings.Split(d.Detail, "\n")
@@ -88,7 +88,7 @@ func plainText(s string) string {
 	}, s)
 }
 
-// gutter is the room for line numbers.
+// gutter returns the width of the line numbers.
 func gutter(d Diagnostic) int {
 	n := max(d.Pos.Line, d.Also.Pos.Line)
 	if n == 0 {
@@ -97,7 +97,7 @@ func gutter(d Diagnostic) int {
 	return max(2, len(fmt.Sprint(n)))
 }
 
-// snippet draws one place: where it is, its line, and a mark below.
+// snippet writes one position, its source line, and a mark below.
 func snippet(b *strings.Builder, p painter, width int, arrow, mark, tone string, at Place) {
 	fmt.Fprintf(b, "%*s%s %s\n", width, "", p.paint(blue, arrow), at.Pos)
 	if at.Source == "" {
@@ -109,14 +109,15 @@ func snippet(b *strings.Builder, p painter, width int, arrow, mark, tone string,
 	bar := p.paint(blue, "|")
 	fmt.Fprintf(b, "%*s %s\n", width, "", bar)
 	fmt.Fprintf(b, "%s %s %s\n", p.paint(blue, fmt.Sprintf("%*d", width, at.Pos.Line)), bar, at.Source)
-	marks := strings.Repeat(mark, max(1, min(at.End-at.Pos.Column, utf8.RuneCountInString(at.Source)-at.Pos.Column+1))) // on its line
+	// Stay within the line.
+	marks := strings.Repeat(mark, max(1, min(at.End-at.Pos.Column, utf8.RuneCountInString(at.Source)-at.Pos.Column+1)))
 	if at.Say != "" {
 		marks += " " + at.Say
 	}
 	fmt.Fprintf(b, "%*s %s %s%s\n", width, "", bar, indent(at.Source, at.Pos.Column), p.paint(tone, marks))
 }
 
-// indent reaches below column of line: tabs stay tabs, whatever their width is.
+// indent returns white space up to column of line. It keeps tabs, whatever their width is.
 func indent(line string, column int) string {
 	var b strings.Builder
 	for i, r := range []rune(line) {

@@ -12,22 +12,21 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Phase two: every traversal such as library.solver.sources is resolved to an address before
-// anything is evaluated, and the expression is rewritten to name that address in one step
-// ("library.solver.sources" becomes a plain variable of the evaluation context). That makes three
-// things simple: a misspelt name is known with the names it may have meant; what an expression
-// needs is a list of addresses, each attribute on its own, so that only true cycles are cycles; and
-// a context is a flat map that fills up as values become known.
+// Phase two resolves every traversal such as library.solver.sources to an address before anything
+// is evaluated. It rewrites the expression: the traversal becomes one variable of the evaluation
+// context with that address as its name. This has three benefits. A misspelt name is reported with
+// suggestions. The dependencies of an expression are a list of addresses, one per attribute, so
+// only true cycles are cycles. And the context is a flat map that fills up as values become known.
 
-// references are what one expression needs.
+// references are the dependencies of one expression.
 type references struct {
 	addrs  []string             // nodes to evaluate first
-	places map[string]hcl.Range // where each address stands, first occurrence
+	places map[string]hcl.Range // range of each address, first occurrence
 	matrix bool                 // uses matrix.x or each.x
 	bad    bool                 // names something unknown: do not evaluate
 }
 
-// scope says which names are known beside the global ones.
+// scope determines which names are known in addition to the global ones.
 type scope struct {
 	block *block
 	attr  string
@@ -46,7 +45,7 @@ func (l *loader) resolveAll() {
 func (l *loader) resolveBlock(top, b *block) {
 	for _, a := range b.attrs() {
 		if b.kind == "variable" && a.Name == "type" {
-			continue // a type is no expression
+			continue // a type is not an expression
 		}
 		l.resolve(a.Expr, scope{top, a.Name})
 	}
@@ -55,7 +54,8 @@ func (l *loader) resolveBlock(top, b *block) {
 	}
 }
 
-// resolve rewrites one expression. It must run once: afterwards the old names are gone.
+// resolve rewrites an expression. It runs once per expression: afterwards the original names are
+// gone.
 func (l *loader) resolve(e hclsyntax.Expression, sc scope) {
 	if l.refs[e] != nil {
 		return
@@ -71,9 +71,9 @@ type resolver struct {
 	refs   *references
 	scope  scope
 	hidden []map[string]struct{}
-	loops  []*metered // around
+	loops  []*metered // enclosing loops
 
-	indexed *hclsyntax.ScopeTraversalExpr // by a key that is computed
+	indexed *hclsyntax.ScopeTraversalExpr // traversal that is indexed by a computed key
 }
 
 func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
@@ -199,7 +199,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 	r.rewrite(n, addr, used)
 }
 
-// instance is the key in executable.bench["copy"].
+// instance returns the key in executable.bench["copy"].
 func (r *resolver) instance(n *hclsyntax.ScopeTraversalExpr, kind, name string) (key string, ok bool) {
 	if b := r.l.named[kind+"."+name]; b == nil || !b.hasEach() || len(n.Traversal) < 3 {
 		return "", false
@@ -211,7 +211,7 @@ func (r *resolver) instance(n *hclsyntax.ScopeTraversalExpr, kind, name string) 
 	return key, ok
 }
 
-// elsewhere helps when the name is right and the kind is wrong.
+// elsewhere returns help if the name exists with another kind.
 func (r *resolver) elsewhere(kind, name string) string {
 	for _, k := range slices.Concat(targetKinds(), []string{"variable", "local", "gencode"}) {
 		if k == kind || !r.l.has(k, name) {
@@ -225,8 +225,8 @@ func (r *resolver) elsewhere(kind, name string) string {
 	return ""
 }
 
-// unknown reports the name of a reference that stands for nothing: name is what it is in the
-// project.
+// unknown reports a reference to a name that does not exist. written is the name in the manifest,
+// name the full name in the project.
 func (r *resolver) unknown(n *hclsyntax.ScopeTraversalExpr, kind, written, name string) {
 	_, rng, _ := step(n.Traversal, 1)
 	known := r.l.names[kind]
@@ -243,7 +243,8 @@ func (r *resolver) unknown(n *hclsyntax.ScopeTraversalExpr, kind, written, name 
 			own[i] = path.Base(own[i])
 		}
 		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, own)), "no local named %q%s", written, r.l.didYouMean(written, own))
-	case kind != "variable" && slices.Contains(known, written): // as the root writes it
+	case kind != "variable" && slices.Contains(known, written):
+		// The full name, as the root manifest writes it.
 		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), written)), "no %s named %q", kind, name)
 	case slices.Contains(known, name+"/"+next):
 		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), name+"/"+next)), "no %s named %q", kind, name)
@@ -254,7 +255,7 @@ func (r *resolver) unknown(n *hclsyntax.ScopeTraversalExpr, kind, written, name 
 	}
 }
 
-// spelledFrom is how a manifest in the folder dir writes the name of a target.
+// spelledFrom returns the name of a target as a manifest in the folder dir writes it.
 func spelledFrom(dir, name string) string {
 	if below, ok := strings.CutPrefix(name, dir+"/"); ok || dir == "" {
 		return below
@@ -262,7 +263,7 @@ func spelledFrom(dir, name string) string {
 	return "//" + name
 }
 
-// has reports whether there is a variable, local value or block of that kind and name.
+// has reports whether there is a variable, local or block of that kind and name.
 func (l *loader) has(kind, name string) bool {
 	if kind == "local" {
 		return l.nodes["local."+name] != nil
@@ -279,7 +280,7 @@ func (r *resolver) rewrite(n *hclsyntax.ScopeTraversalExpr, addr string, used in
 	n.Traversal = append(t, n.Traversal[used:]...)
 }
 
-// step gives the name at position i of a traversal: .name or ["name"].
+// step returns the name at position i of a traversal: .name or ["name"].
 func step(t hcl.Traversal, i int) (string, hcl.Range, bool) {
 	if i >= len(t) {
 		return "", hcl.Range{}, false
@@ -318,7 +319,7 @@ func (r *resolver) matrix(n *hclsyntax.ScopeTraversalExpr) {
 	}
 }
 
-// literalKeys are the keys of an object written out, if all are plain.
+// literalKeys returns the keys of an object literal; ok is false if one is computed.
 func literalKeys(e hclsyntax.Expression) ([]string, bool) {
 	obj, ok := e.(*hclsyntax.ObjectConsExpr)
 	if !ok {
@@ -339,7 +340,7 @@ func literalKeys(e hclsyntax.Expression) ([]string, bool) {
 	return keys, true
 }
 
-// selfNames are what `self` offers in the command of a generate block.
+// selfNames are the attributes of `self` in the command of a generate block.
 var selfNames = []string{"depfile", "dir", "inputs", "name", "outputs", "source_dir"}
 
 func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
@@ -358,7 +359,7 @@ func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 	}
 }
 
-// nextName is the name behind the first dot of a reference.
+// nextName returns the name after the first dot of a reference.
 func nextName(t hcl.Traversal) (string, bool) {
 	if len(t) < 2 {
 		return "", false

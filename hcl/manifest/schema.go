@@ -5,46 +5,47 @@ import (
 	"slices"
 )
 
-// The language is data: Schema says which blocks there are, which attributes they hold, of which
-// type, and what each becomes. The decoder refuses what is not in it and panics if it is asked for
-// an attribute that is not; the reference (docs/manifest.md, kbuild explain, man pages, the JSON
-// schema) is written from it. A test gives every attribute a value of another type, which fails
-// where no code reads it.
+// The language is data: Schema describes the blocks, their attributes, the types, and what each
+// attribute becomes. The decoder rejects unknown names, and panics if the code reads an attribute
+// that is not in the schema. The reference (docs/manifest.md, kbuild explain, man pages, the JSON
+// schema) is generated from it. A test sets every attribute to a value of another type, to find
+// attributes that no code reads.
 //
 // Texts are sentences with `code` in backquotes.
 
-// Block describes a kind of block.
+// Block describes one kind of block.
 type Block struct {
 	Name       string
-	Label      string // what its label is, "" if it has none
+	Label      string // meaning of its label; "" if it has no label
 	Text, See  string // See is a page of docs
-	Example    string // a whole block; "" for one whose example stands in its parent
+	Example    string // a complete block; "" if the parent's example contains it
 	Attributes []Attribute
-	Open       string // not "": any attribute is fine, and it is one of these
+	Open       string // if not "": any attribute name is valid, and this describes them
 	Blocks     []*Block
-	Once       bool   // may be written once in a manifest (or in its block, when nested)
-	Target     bool   // references and the command line may name it
-	Inherits   string // whose values an attribute has that is Inherited and not written: "defaults", "the target", or "" for none
+	Once       bool // at most one per manifest, or per parent block if nested
+	Target     bool // references and the command line may name it
+	// Source of Inherited attributes that are not set: "defaults", "the target", or "" for none.
+	Inherits string
 }
 
 // Attribute describes an attribute of a block, or a key of a map.
 type Attribute struct {
 	Name      string
 	Type      Type
-	Words     []string // the values that it may have, where they are few
+	Words     []string // the valid values, if they are few
 	Min, Max  int64    // of a number
 	Required  bool
-	Reserved  bool   // it parses, and the answer is that it is not built yet
-	Default   string // what holds where nothing is written or inherited
-	Inherited bool   // from what Inherits of the block says
+	Reserved  bool   // parsed, but reported as not implemented
+	Default   string // value if the attribute is neither set nor inherited
+	Inherited bool   // inherited from Block.Inherits
 	Text      string
 	Example   string // a line of a manifest
-	Becomes   string // the part before the first semicolon holds for the example, with nvcc and gcc
+	Becomes   string // the part before the first semicolon is for the example, with nvcc and gcc
 	See       string // a page of docs
 	Keys      []Attribute
 }
 
-// Type is what values an attribute takes.
+// Type is the type of an attribute's value.
 type Type string
 
 const (
@@ -66,7 +67,7 @@ const (
 	AnyType        Type = "any value"
 )
 
-// Attribute gives the attribute of a name, nil if there is none.
+// Attribute returns the attribute with this name, or nil.
 func (b *Block) Attribute(name string) *Attribute {
 	for i := range b.Attributes {
 		if b.Attributes[i].Name == name {
@@ -76,7 +77,7 @@ func (b *Block) Attribute(name string) *Attribute {
 	return nil
 }
 
-// Block gives the nested block of a name, nil if there is none.
+// Block returns the nested block with this name, or nil.
 func (b *Block) Block(name string) *Block {
 	for _, n := range b.Blocks {
 		if n.Name == name {
@@ -104,7 +105,7 @@ func (b *Block) blockNames() []string {
 	return out
 }
 
-// targetKinds are the blocks that references and the command line may name.
+// targetKinds returns the kinds of blocks that references and the command line may name.
 func targetKinds() (names []string) {
 	for _, b := range Schema().Blocks {
 		if b.Target {
@@ -121,7 +122,7 @@ func isTarget(kind string) bool {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// shape is how a value of an attribute looks.
+// shape returns a placeholder for a value of the attribute.
 func (a *Attribute) shape() string {
 	if a == nil {
 		return "..."

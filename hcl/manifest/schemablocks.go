@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Schema is a manifest as a whole. It is made when it is first asked for: a build with nothing to
-// do reads none.
+// Schema returns the description of the whole manifest. It is built at the first call: a null build
+// needs none.
 var Schema = sync.OnceValue(manifestBlock)
 
 func manifestBlock() *Block {
@@ -228,20 +228,20 @@ func libraryBlock() *Block {
 	}
 }
 
-// attrAlwaysLink is for what links read as an archive.
+// attrAlwaysLink is for blocks that links read as an archive.
 var attrAlwaysLink = Attribute{Name: "always_link", Type: BoolType, Default: "false",
 	Example: `always_link = true`, See: "language.md#objects-that-nothing-names",
 	Text: "Whether links of programs and shared libraries take all objects of the archive, also those " +
 		"that nothing names, such as objects that register themselves. A device link keeps all kernels.",
 	Becomes: "`-Wl,--whole-archive build/lib/libx.a -Wl,--no-whole-archive`; `-Xnvlink -ignore-host-info`"}
 
-// attrForEach is for what can be made many times.
+// attrForEach is for blocks that may have several instances.
 func attrForEach(what, called string) Attribute {
 	return Attribute{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`, See: "language.md#many-programs",
 		Text: "Makes " + what + " for each string of a list, or for each key of a map. `each.key` and `each.value` are known in the other attributes. " + called}
 }
 
-// attrOutputName is for what makes a file.
+// attrOutputName is for blocks that write one file.
 func attrOutputName(becomes string) Attribute {
 	return Attribute{Name: "output_name", Type: StringType, Default: "the name of the block", Example: `output_name = "solver-cuda"`,
 		Text: "What the file is called, where that is not the name of the target: two targets may be called the same in their own folders, or a name may be taken.", Becomes: becomes}
@@ -411,7 +411,7 @@ group "default" {
 
 const constraintText = "It is a list of bounds such as `>= 11.8, < 13`; `~> 11.2` allows every later 11.x."
 
-// partitionBlock stands in several blocks, once in the reference.
+// partitionBlock is part of several blocks, but documented once.
 var partitionBlock = sync.OnceValue(func() *Block {
 	return &Block{
 		Name: "partition", Label: "a name", Inherits: "the target",

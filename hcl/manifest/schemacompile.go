@@ -7,7 +7,7 @@ import (
 
 // Attributes of several kinds of blocks.
 
-// saying gives a copy for another kind of block: with a text of its own, and no default.
+// saying returns a copy for another kind of block, with its own text and without a default.
 func (a Attribute) saying(text string) Attribute {
 	a.Text, a.Default = text, ""
 	return a
@@ -116,7 +116,7 @@ func floatOption(name, text, otherwise, clang string) Attribute {
 		Example: name + " = true", Becomes: "`" + option + "=true`" + clang}
 }
 
-// compileAttributes decide how sources are compiled and linked.
+// compileAttributes control how sources are compiled and linked.
 func compileAttributes() []Attribute {
 	return slices.Concat([]Attribute{
 		{Name: "gencode", Type: ReferenceType, Inherited: true, Example: `gencode = gencode.server`, See: "language.md#device-code",
@@ -162,7 +162,7 @@ func compileAttributes() []Attribute {
 	})
 }
 
-// hostAttributes are for what holds host code of its own, which modules do not.
+// hostAttributes are for blocks with host code of their own, which modules do not have.
 func hostAttributes() []Attribute {
 	return []Attribute{
 		{Name: "host_lto", Type: StringType, Inherited: true, Words: []string{"thin", "full", "none"}, Default: `"none"`,

@@ -14,8 +14,8 @@ var units = map[string]float64{
 	"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
 }
 
-// ParseSize reads a size in bytes such as "4GiB", "512M", "1.5 GB" or "4096". K, M, G and T alone
-// are powers of 1024.
+// ParseSize parses a size in bytes such as "4GiB", "512M", "1.5 GB" or "4096". K, M, G and T
+// without a B are powers of 1024.
 func ParseSize(s string) (int64, error) {
 	t := strings.TrimSpace(s)
 	end := strings.IndexFunc(t, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })

@@ -17,25 +17,23 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Sources: which files, in which language, and that they are there.
-
-// maxSources is how many sources all targets may have together: they take a kilobyte each before
-// anything is planned.
+// maxSources limits the sources of all targets together: each takes a kilobyte before planning
+// starts.
 const maxSources = 200_000
 
-// byEnding is the language of a source. A .cu file is HIP where its target ships gfx code.
+// byEnding maps file extensions to languages. A .cu file is HIP if its target ships gfx code.
 var byEnding = map[string]string{
 	".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++", ".cu": "cuda", ".hip": "hip",
 	".s": "asm", ".S": "asm",
 }
 
-// LanguageOf returns the language of a source by the ending of its name; "" if the ending does not
-// say it.
+// LanguageOf returns the language of a source by its file extension; "" if the extension is
+// unknown.
 func LanguageOf(file string) string { return byEnding[path.Ext(file)] }
 
 var headers = []string{".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".inc", ".ipp", ".tpp"}
 
-// sources reads the sources of t with what its partitions change.
+// sources reads the sources of t and applies its partitions.
 func (r *reader) sources(t *Target) []Source {
 	items := r.texts("sources")
 	if r.b.body.Attributes["sources"] == nil && !r.b.misspelt["sources"] {
@@ -60,7 +58,8 @@ func (r *reader) sources(t *Target) []Source {
 	parts := r.partitions(items)
 	target := r.values(t)
 	hip := slices.ContainsFunc(t.Gencode.Code, isGFX)
-	values := map[string]partitionValues{"": target} // by name of the partition: 100,000 sources share them
+	// By name of the partition: 100,000 sources share them.
+	values := map[string]partitionValues{"": target}
 	out := make([]Source, 0, len(items))
 	for _, it := range items {
 		p := parts[it.text]
@@ -80,7 +79,7 @@ func (r *reader) sources(t *Target) []Source {
 	return out
 }
 
-// sourcePath spells a path as Project does: one inside the project is relative.
+// sourcePath returns a path as Project spells it: relative if it is inside the project.
 func (r *reader) sourcePath(s string) string {
 	if s == "" {
 		return s
@@ -88,7 +87,7 @@ func (r *reader) sourcePath(s string) string {
 	return r.rooted(inFolder(r.b.dir, cleanPath(s)))
 }
 
-// rooted spells a path from the root, or an absolute one, as Project does.
+// rooted returns a path as Project spells it. p is absolute or relative to the root.
 func (r *reader) rooted(p string) string {
 	if filepath.IsAbs(p) {
 		if rel, err := filepath.Rel(r.l.project.Root, p); err == nil && filepath.IsLocal(rel) {
@@ -98,7 +97,7 @@ func (r *reader) rooted(p string) string {
 	return p
 }
 
-// distinct refuses a source that is named twice: its object would be linked twice.
+// distinct drops and reports a source that is listed twice: its object would be linked twice.
 func (r *reader) distinct(items []item) []item {
 	first := map[string]item{}
 	var out []item
@@ -113,7 +112,7 @@ func (r *reader) distinct(items []item) []item {
 	return out
 }
 
-// checkSource finds the language of s and looks for its file.
+// checkSource sets the language of s and checks that its file exists.
 func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	ending := path.Ext(s.Path)
 	switch {
@@ -148,8 +147,8 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	return s.Generated != "" || r.l.mustExist(s.Path, rng)
 }
 
-// checkCode refuses code of its own where a device link wants the same of all sources: nvlink
-// leaves out what an object lacks, silently.
+// checkCode reports code of a partition that a device link does not allow: nvlink silently omits
+// code that one object lacks.
 func (r *reader) checkCode(s *Source, at hcl.Range, hip bool) {
 	if s.Code != nil && isGFX(s.Code[0]) != hip {
 		r.l.errorAt(at, "Make two targets, one for each vendor.", "%s is compiled for %s, and its target ships code of another vendor", s.Path, s.Code[0])
@@ -174,14 +173,14 @@ func endingHelp(ending string) string {
 
 func (l *loader) isFolder(p string) bool {
 	if l.generated[p] != "" {
-		return false // its command has not run yet: what is there may be of an earlier build
+		return false // its command has not run yet: an existing path may be from an earlier build
 	}
 	st, err := l.stat(p)
 	return err == nil && st.IsDir()
 }
 
-// mustExist looks for a file of the project. One in the build tree does not count: it is left over
-// from an earlier build, or an output that nothing here waits for.
+// mustExist checks that a source file exists. A file in the build tree does not count: it is from
+// an earlier build, or an output without a declared dependency.
 func (l *loader) mustExist(p string, rng hcl.Range) bool {
 	info, err := l.stat(p)
 	switch {
@@ -204,8 +203,8 @@ func (l *loader) mustExist(p string, rng hcl.Range) bool {
 	return false
 }
 
-// decomposed is the path of a file that p would name if texts in HCL were not normalised; "" if
-// there is none.
+// decomposed returns the path of a file whose name equals p after Unicode normalization; "" if
+// there is none. HCL normalizes all texts, so the manifest cannot name that file.
 func (l *loader) decomposed(p string) string {
 	if !filepath.IsLocal(p) || !strings.ContainsFunc(p, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return ""
@@ -236,7 +235,7 @@ func (l *loader) stat(p string) (fs.FileInfo, error) {
 	return l.fsys.outside(p)
 }
 
-// fileMeant suggests a file beside a missing one.
+// fileMeant suggests a similar file in the same folder.
 func (l *loader) fileMeant(p string) string {
 	if !filepath.IsLocal(p) {
 		return ""
@@ -258,7 +257,7 @@ func (l *loader) inBuildTree(p string) bool {
 	return strings.HasPrefix(p, l.project.BuildDir+"/")
 }
 
-// outputNames gives the generate block that has an output of a name; of several the first by path.
+// outputNames maps the declared name of an output to its generate block; the first by path wins.
 func (l *loader) outputNames() map[string]string {
 	if l.madeAs == nil {
 		l.madeAs = map[string]string{}

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// synonyms are words of other build tools for what a manifest calls differently.
+// synonyms maps words of other build tools to those of a manifest.
 var synonyms = map[string]string{
 	"srcs": "sources", "src": "sources", "files": "sources",
 	"dependencies": "deps", "link": "deps", "link_libraries": "deps", "depends": "deps",
@@ -20,7 +20,7 @@ var synonyms = map[string]string{
 	"custom_command": "generate", "target": "executable", "local": "locals", "vars": "variable",
 }
 
-// Nearest gives the known name closest to a misspelt one, "" if none is close.
+// Nearest returns the known name closest to a misspelt one; "" if none is close.
 func Nearest(name string, known []string) string {
 	known = slices.Sorted(slices.Values(known))
 	if s := synonyms[name]; s != "" && slices.Contains(known, s) {
@@ -36,11 +36,11 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// comparisons is how many names one load compares for suggestions: when the folder of 16,000
-// sources was renamed, each of them is missing, and comparing each with each takes minutes.
+// comparisons limits the names that one load compares for suggestions. If the folder of 16,000
+// sources was renamed, each of them is missing, and comparing all pairs would take minutes.
 const comparisons = 200_000
 
-// nearest is Nearest as long as that takes no time that anybody notices.
+// nearest is Nearest within the limit of comparisons.
 func (l *loader) nearest(name string, known []string) string {
 	if l.compared += len(known); l.compared > comparisons {
 		return ""
@@ -48,12 +48,12 @@ func (l *loader) nearest(name string, known []string) string {
 	return Nearest(name, known)
 }
 
-// didYouMean is didYouMean with that bound.
+// didYouMean is didYouMean within that limit.
 func (l *loader) didYouMean(name string, known []string) string {
 	return meant(l.nearest(name, known))
 }
 
-// didYouMean is the end of a summary: `; did you mean "solver"?`, or nothing.
+// didYouMean returns the end of a summary: `; did you mean "solver"?`, or "".
 func didYouMean(name string, known []string) string {
 	return meant(Nearest(name, known))
 }
@@ -65,7 +65,7 @@ func meant(name string) string {
 	return fmt.Sprintf("; did you mean %q?", name)
 }
 
-// knownNames is a help line for short lists.
+// knownNames returns a help line with the known names, if they are few.
 func knownNames(what string, known []string) string {
 	if len(known) == 0 {
 		return "There is no " + what + " in this manifest."
@@ -76,13 +76,13 @@ func knownNames(what string, known []string) string {
 	return allNames(known)
 }
 
-// allNames is a help line for any list.
+// allNames returns a help line with all known names.
 func allNames(known []string) string {
 	return "Known: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
-// distance counts insertions, deletions, substitutions and swaps of neighbours (optimal string
-// alignment): swaps are what fingers do.
+// distance counts insertions, deletions, substitutions and swaps of neighbors (optimal string
+// alignment), since swaps are common typing errors.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	d := make([][]int, len(x)+1)

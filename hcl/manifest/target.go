@@ -9,7 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// compiled reads a target that has sources.
+// compiled reads a target with sources.
 func (r *reader) compiled(kind Kind) *Target {
 	t := r.newTarget(kind)
 	r.compile(t)
@@ -20,7 +20,7 @@ func (r *reader) compiled(kind Kind) *Target {
 	return t
 }
 
-// outputName is what the file of a target is called.
+// outputName returns the base name of the target's file.
 func (r *reader) outputName() string {
 	name, ok := r.text("output_name")
 	if ok && !targetName().MatchString(name) {
@@ -53,14 +53,14 @@ func (r *reader) library() *Target {
 	return t
 }
 
-// decodeExecutable makes one target, or one for each element of for_each.
+// decodeExecutable adds one target, or one for each element of for_each.
 func (l *loader) decodeExecutable(b *block) {
 	l.instances(b, func(r *reader, e each) {
 		l.project.Targets = append(l.project.Targets, e.named(r.compiled(Executable), b))
 	})
 }
 
-// decodeModule makes one target, or one for each instance of the matrix.
+// decodeModule adds one target, or one for each instance of the matrix.
 func (l *loader) decodeModule(b *block) {
 	if b.body.Attributes["matrix"] == nil {
 		if a := b.body.Attributes["exclude"]; a != nil {
@@ -92,7 +92,7 @@ func (r *reader) module() *Target {
 	return t
 }
 
-// emit reads what files a module ships; a fatbin unless it says otherwise.
+// emit reads the kinds of files that a module ships; the default is a fatbin.
 func (r *reader) emit() []string {
 	var out []string
 	emits, seen := r.b.schema.Attribute("emit").Words, map[string]bool{}
@@ -123,7 +123,7 @@ func (l *loader) decodePrebuilt(b *block) {
 	}
 	t.Archive, t.SharedFile = r.path("archive"), r.path("shared")
 	t.Includes, t.LibDirs, t.Libs = r.paths("includes"), r.paths("lib_dirs"), r.noPrefix("libs", "-l")
-	t.floats(r) // of bare LTO-IR, which does not say how it was compiled
+	t.floats(r) // of bare LTO-IR, which does not record how it was compiled
 	t.LTO, t.AlwaysLink = r.enum("lto"), r.isTrue("always_link")
 	if shared != nil && t.AlwaysLink {
 		l.bothAt(r.find("always_link").NameRange, shared.NameRange, "shared here", "Remove it.",
@@ -132,7 +132,7 @@ func (l *loader) decodePrebuilt(b *block) {
 	l.project.Targets = append(l.project.Targets, t)
 }
 
-// path reads the path of a file, "" if it is not there.
+// path reads the path of a file; "" if it is not set.
 func (r *reader) path(name string) string {
 	s, ok := r.text(name)
 	if !ok {
@@ -145,7 +145,7 @@ func (r *reader) path(name string) string {
 	return r.sourcePath(s)
 }
 
-// embed reads the name of a module's table.
+// embed reads the embed block of a module.
 func (r *reader) embed(b *block) *Embed {
 	e := r.l.reader(b, r.extra)
 	e.required()
@@ -167,8 +167,8 @@ func (r *reader) embed(b *block) *Embed {
 
 func contains(words, word string) bool { return strings.Contains(" "+words+" ", " "+word+" ") }
 
-// cWords cannot name a table: the keywords of C and C++, and what gcc defines as a macro on some
-// systems.
+// cWords are names that cannot be identifiers: the keywords of C and C++, and names that gcc
+// defines as macros on some systems.
 const cWords = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await " +
 	"co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do double " +
 	"dynamic_cast else enum explicit export extern false float for friend goto if inline int long main mutable namespace new noexcept " +
@@ -176,7 +176,7 @@ const cWords = "alignas alignof and and_eq asm auto bitand bitor bool break case
 	"sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename typeof " +
 	"typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq i386 linux unix"
 
-// systemHeaders are the names that programs include in <>, of C, POSIX and the CUDA toolkit.
+// systemHeaders are the headers of C, POSIX and the CUDA toolkit that programs include with <>.
 const systemHeaders = "aio assert complex cpio ctype cublas cuda cudnn cufft curand cusolver cusparse dirent dlfcn elf endian errno fcntl " +
 	"features fenv float fmtmsg fnmatch ftw glob grp iconv inttypes iso646 langinfo libgen limits link locale malloc math memory monetary " +
 	"mqueue netdb nl_types npp nvrtc nvml poll pthread pwd regex sched search semaphore setjmp signal spawn stdalign stdarg stdatomic " +

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// decodeTest reads a test block. It is no target: nothing depends on it, and a build of everything
-// runs no tests.
+// decodeTest reads a test block. A test is not a target: nothing depends on it, and building
+// everything runs no tests.
 func (l *loader) decodeTest(b *block) {
 	l.instances(b, func(r *reader, e each) {
 		t := r.test()

@@ -11,23 +11,23 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// What may be parsed. The parser of HCL calls itself for each level of nesting and keeps some 150
-// bytes for each word, so a million brackets end the process and a megabyte of commas takes 300
-// MiB; of a file that is no text it finds fault with each byte. All that is found here before, in
-// one pass over the bytes.
+// Limits of parsing. HCL's parser recurses for each level of nesting and needs about 150 bytes for
+// each token. So a million brackets crash the process, and a megabyte of commas takes 300 MiB. In a
+// binary file it reports every byte. checkText finds all of these before parsing, in one pass over
+// the bytes.
 
 const (
-	maxWords   = 500_000 // of a manifest: names, numbers, signs
-	maxNesting = 1_000   // brackets within brackets, and operators that need each other
+	maxWords   = 500_000 // tokens of a manifest: names, numbers, signs
+	maxNesting = 1_000   // nested brackets and nested operators
 )
 
-// marks are what files begin with that are in other encodings.
+// marks are the byte order marks of other encodings.
 var marks = []struct {
 	mark     string
 	encoding string
 }{{"\xff\xfe\x00\x00", "UTF-32"}, {"\x00\x00\xfe\xff", "UTF-32"}, {"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"}}
 
-// checkText refuses what must not be parsed.
+// checkText reports a file that must not be parsed.
 func (l *loader) checkText(file string, src []byte) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(src, []byte(m.mark)) {
@@ -37,7 +37,8 @@ func (l *loader) checkText(file string, src []byte) bool {
 	}
 	if at := notText(src); at >= 0 {
 		l.add(Diagnostic{Pos: position(placeOf(file, src, at)), Summary: fmt.Sprintf("%s is no text: it holds the byte 0x%02x", file, src[at]),
-			Detail: "Manifests are text in UTF-8."}) // without its line, which no terminal should get
+			// Without its source line, which may harm the terminal.
+			Detail: "Manifests are text in UTF-8."})
 		return false
 	}
 	if at := wordsEnd(src); at >= 0 {
@@ -51,7 +52,7 @@ func (l *loader) checkText(file string, src []byte) bool {
 	return true
 }
 
-// notText is where the first byte stands that no text in UTF-8 has; -1 if there is none.
+// notText returns the offset of the first byte that UTF-8 text cannot contain; -1 if there is none.
 func notText(src []byte) int {
 	at := bytes.IndexByte(src, 0)
 	if utf8.Valid(src) {
@@ -67,7 +68,7 @@ func notText(src []byte) int {
 	return at
 }
 
-// placeOf is the range of a byte.
+// placeOf returns the range of a byte.
 func placeOf(file string, src []byte, at int) hcl.Range {
 	before := src[:at]
 	line := bytes.LastIndexByte(before, '\n') + 1
@@ -77,8 +78,8 @@ func placeOf(file string, src []byte, at int) hcl.Range {
 	return hcl.Range{Filename: file, Start: pos, End: end}
 }
 
-// wordsEnd is where there are more words than may be; -1 if there are not. It counts what in a
-// string is none too.
+// wordsEnd returns the offset at which there are more than maxWords words; -1 if there are not. It
+// also counts words in strings.
 func wordsEnd(src []byte) int {
 	words, within := 0, false
 	for i, c := range src {
@@ -93,8 +94,8 @@ func wordsEnd(src []byte) int {
 	return -1
 }
 
-// mayNest looks for many brackets or operators, also in comments and strings, where they are none:
-// few manifests have them.
+// mayNest reports whether there are many brackets or operators, even in comments and strings. It is
+// a fast approximation: few manifests have so many.
 func mayNest(src []byte) bool {
 	const many = maxNesting / 4
 	depth, signs := 0, 0
@@ -117,10 +118,10 @@ func mayNest(src []byte) bool {
 	return bytes.Count(src, []byte("%{")) > many
 }
 
-// checkNesting reads the words and counts what needs each other: open brackets, and in each of them
-// the operators since the last comma.
+// checkNesting counts the nesting of tokens: open brackets, and in each bracket the operators since
+// the last comma.
 func (l *loader) checkNesting(file string, src []byte) bool {
-	tokens, _ := hclsyntax.LexConfig(src, file, hcl.InitialPos) // the parser says what is wrong
+	tokens, _ := hclsyntax.LexConfig(src, file, hcl.InitialPos) // the parser reports these errors
 	open, operators, nesting := []hclsyntax.TokenType{}, []int{0}, 0
 	for _, t := range tokens {
 		top := len(operators) - 1
@@ -155,13 +156,13 @@ var (
 		hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd}
 )
 
-// tooLong are bytes of a line that no diagnostic shows.
+// tooLong is the size in bytes above which a diagnostic does not show its line.
 const tooLong = 4 << 10
 
-// maxDiagnostics is how many are kept. Their number tells of the rest.
+// maxDiagnostics limits the diagnostics that are kept. The rest are counted.
 const maxDiagnostics = 1_000
 
-// curtail says how many diagnostics there were beyond those that were kept.
+// curtail adds a diagnostic with the number of those that were dropped.
 func (l *loader) curtail() {
 	if l.dropped > 0 {
 		l.diags = append(l.diags, Diagnostic{Summary: fmt.Sprintf("and %d more like these", l.dropped)})

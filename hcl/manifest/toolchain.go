@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// toolchain says which compiler to use. Its CUDA toolkit is found on the system, is in a folder
-// that is named, or is pinned: NVIDIA's own wheels, which a lock file lists.
+// A toolchain block names the compiler to use. The CUDA toolkit is found on the system, is in a
+// given folder, or is pinned: NVIDIA's own wheels, which a lock file lists.
 
 var toolchainKinds = []string{"cuda", "hip"}
 
@@ -44,7 +44,7 @@ var releaseRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 var partRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+([-_.][a-z0-9]+)*$`) })
 
-// parts reads names of extras.
+// parts reads the names of extras of the toolkit.
 func (r *reader) parts() (names []string) {
 	for _, it := range r.texts("parts") {
 		if !partRE().MatchString(it.text) {
@@ -55,7 +55,7 @@ func (r *reader) parts() (names []string) {
 	return names
 }
 
-// toolkit refuses what cannot hold together for the CUDA toolkit.
+// toolkit reports attributes of the CUDA toolkit that conflict.
 func (r *reader) toolkit(t Toolchain) {
 	refuse := func(attribute, detail, format string, args ...any) {
 		r.l.errorAt(r.find(attribute).Expr.Range(), detail, format, args...)

@@ -19,31 +19,33 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// A manifest has commands that run as the user who builds it, and kbuild searches the folders above
-// for one. Without a check, a kernels.hcl in /tmp would run for everybody who calls kbuild below it
-// (CVE-2022-24765 of git). So a manifest is refused if another user owns or may change it.
+// A manifest contains commands that run as the user who builds it, and kbuild searches the parent
+// folders for one. Without a check, a kernels.hcl in /tmp would run for everybody who calls kbuild
+// below it (CVE-2022-24765 of git). So kbuild refuses a manifest that another user owns or may
+// change.
 //
-// The user himself and root are trusted; with sudo, so is the user who called it. Root trusts root
-// alone, as git does: a root shell in a checkout of somebody else is the best target. The group of
-// a file counts as its owner if it is the owner's own group, as OpenSSH does where users have
-// groups of their own (umask 002), or that of root. A sticky folder such as /tmp protects the files
-// of others, but anybody may add some, so that a manifest in it must be the user's own.
+// The user and root are trusted; with sudo, also the user who called it. Root trusts only root,
+// like git: a root shell in another user's checkout is an attractive target. A file's group may
+// have write access if it is the owner's own group, as OpenSSH allows where users have their own
+// groups (umask 002), or root's group. A sticky folder such as /tmp protects existing files, but
+// anybody may add some, so a manifest in it must belong to the user.
 //
-// The check is of:
+// The check covers:
 //   - the manifest, kernels.local.hcl, and every imported manifest, each with its folder
 //   - the folders that were searched for the manifest
-//   - the owner of the build tree, because its database holds commands that run without the manifest
+//   - the owner of the build tree, because its database has commands that run without the
+//     manifest
 //
-// Folders above that of the manifest are not: who may rename in them can put another folder in the
-// place of the project, but owns it then.
+// The parent folders of the manifest's folder are not checked. A user who may rename in them can
+// replace the project with another folder, but then owns that folder, so the check refuses it.
 //
 // The user allows projects with safe_directories in config.hcl, or with KBUILD_SAFE_DIRECTORIES.
 
-// EnvSafe names the environment variable with the folders whose manifests are trusted.
+// EnvSafe is the environment variable with the folders whose manifests are trusted.
 const EnvSafe = "KBUILD_SAFE_DIRECTORIES"
 
-// Untrusted returns an error if another user controls the manifest of opts, and nil if none does or
-// there is no manifest. A build that finds nothing to do calls it, so it costs a few calls of stat.
+// Untrusted returns an error if another user controls the manifest of opts. It returns nil if none
+// does or there is no manifest. Null builds call it, so it costs only a few stat calls.
 func Untrusted(opts Options) *Diagnostic {
 	_, file := opts.place()
 	if _, err := os.Lstat(file); err != nil || opts.FS != nil {
@@ -75,7 +77,7 @@ func (l *loader) untrusted(file string) *Diagnostic {
 	return l.opts.refuse(l.project.Root, l.opts.trust().file(filepath.Join(l.project.Root, file)))
 }
 
-// refuse returns the error for a fault, unless there is none or the user allows the project.
+// refuse returns the error for a fault, unless fault is "" or the user allows the project.
 func (o Options) refuse(root, fault string) *Diagnostic {
 	if fault == "" {
 		return nil
@@ -89,7 +91,7 @@ func (o Options) refuse(root, fault string) *Diagnostic {
 		root, config, EnvSafe)}
 }
 
-// trust is the users that are trusted, with the one that kbuild runs as first.
+// trust lists the trusted users, starting with the one that kbuild runs as.
 type trust []uint32
 
 func (o Options) trust() trust {
@@ -103,12 +105,12 @@ func (o Options) trust() trust {
 	return trust{me, 0}
 }
 
-// file says what is wrong with a manifest or its folder, "" if nothing is.
+// file returns what is wrong with a manifest or its folder; "" if nothing is.
 func (t trust) file(name string) (fault string) {
 	dir := filepath.Dir(name)
 	var link, file, folder unix.Stat_t
 	if unix.Lstat(name, &link) != nil || unix.Stat(name, &file) != nil || unix.Stat(dir, &folder) != nil {
-		return "" // Load says that it cannot be read
+		return "" // Load reports that it cannot be read
 	}
 	fault = cmp.Or(t.owner(name, &link), t.owner(name, &file), t.writers(name, &file), t.folder(dir))
 	if fault == "" && folder.Mode&0o002 != 0 && link.Uid == 0 && t[0] != 0 {
@@ -117,7 +119,7 @@ func (t trust) file(name string) (fault string) {
 	return fault
 }
 
-// folder says what is wrong with a folder of manifests, "" if nothing is.
+// folder returns what is wrong with a folder of manifests; "" if nothing is.
 func (t trust) folder(name string) (fault string) {
 	var st unix.Stat_t
 	if unix.Stat(name, &st) != nil {
@@ -130,7 +132,7 @@ func (t trust) folder(name string) (fault string) {
 	return fault
 }
 
-// owner says that a user who is not trusted owns a path, "" if none does.
+// owner returns a fault if an untrusted user owns a path.
 func (t trust) owner(name string, st *unix.Stat_t) (fault string) {
 	if slices.Contains(t, st.Uid) {
 		return ""
@@ -138,7 +140,7 @@ func (t trust) owner(name string, st *unix.Stat_t) (fault string) {
 	return fmt.Sprintf("%s belongs to %s, and kbuild runs as %s", name, userName(st.Uid), userName(t[0]))
 }
 
-// writers says that others than its owner may write a path, "" if none may.
+// writers returns a fault if users other than its owner may write a path.
 func (t trust) writers(name string, st *unix.Stat_t) (fault string) {
 	others := "every user"
 	if st.Mode&0o002 == 0 {
@@ -157,7 +159,7 @@ func (t trust) writers(name string, st *unix.Stat_t) (fault string) {
 	return fmt.Sprintf("%s may be changed by %s (chmod go-w ends that)", name, others)
 }
 
-// userName names a user for a message.
+// userName returns a user's name for a message.
 func userName(uid uint32) string {
 	if u, err := user.LookupId(strconv.Itoa(int(uid))); err == nil {
 		return fmt.Sprintf("%s (user %d)", u.Username, uid)
@@ -165,7 +167,8 @@ func userName(uid uint32) string {
 	return fmt.Sprintf("user %d", uid)
 }
 
-// safeFolders returns the folders that the user allows, and the file in which he may allow more.
+// safeFolders returns the folders that the user allows, and the configuration file for more of
+// them.
 func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic) {
 	env := func(name string) (value string) {
 		if o.Env != nil {
@@ -176,7 +179,7 @@ func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic)
 	safe = filepath.SplitList(env(EnvSafe))
 	config = filepath.Join(cmp.Or(env("XDG_CONFIG_HOME"), filepath.Join(env("HOME"), ".config")), "kbuild", "config.hcl")
 	src, err := regular.ReadAtMost(config, MaxSource)
-	if err != nil || !filepath.IsAbs(config) { // a relative one would be that of the project
+	if err != nil || !filepath.IsAbs(config) { // a relative path would be in the project
 		return safe, config, nil
 	}
 	file, diags := hclsyntax.ParseConfig(src, config, hcl.InitialPos)

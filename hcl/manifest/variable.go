@@ -15,20 +15,20 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// Variables: a declaration gives type and default; default < profile < kernels.local.hcl <
-// KBUILD_VAR_name < --var decides which value is in force. Only that value is converted to the type
-// of the variable and validated.
+// Variables: a declaration has a type and a default. The effective value is chosen in the order
+// default < profile < kernels.local.hcl < KBUILD_VAR_name < --var. Only that value is converted to
+// the type of the variable and validated.
 
-// EnvPrefix starts the names of environment variables that set variables.
+// EnvPrefix is the prefix of environment variables that set variables.
 const EnvPrefix = "KBUILD_VAR_"
 
-// variable is a variable block with the source of its value.
+// variable is a variable block with its value.
 type variable struct {
 	block    *block
 	typ      cty.Type
 	typeText string
 	source   string    // as Variable.Source
-	rng      hcl.Range // of the value in force, or of the block
+	rng      hcl.Range // of the effective value, or of the block
 	value    cty.Value
 }
 
@@ -51,7 +51,7 @@ func (l *loader) declareVariable(b *block) {
 	}}
 }
 
-// typeErrors adds the nearest name to what HCL says about a type.
+// typeErrors reports HCL's errors about a type, with a suggestion.
 func (l *loader) typeErrors(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		word := string(d.Subject.SliceBytes(l.project.sources[d.Subject.Filename]))
@@ -59,7 +59,7 @@ func (l *loader) typeErrors(diags hcl.Diagnostics) {
 	}
 }
 
-// checkOverrides finds overrides of variables that do not exist.
+// checkOverrides reports overrides of variables that do not exist.
 func (l *loader) checkOverrides() {
 	l.names["variable"] = slices.Compact(slices.Sorted(slices.Values(l.names["variable"])))
 	known := l.names["variable"]
@@ -85,8 +85,8 @@ func (l *loader) checkOverrides() {
 	l.checkEnviron(known)
 }
 
-// checkEnviron warns of KBUILD_VAR_* that set nothing: the environment is shared between projects,
-// so it is no error.
+// checkEnviron warns of KBUILD_VAR_* that set nothing. It is not an error, since projects share the
+// environment.
 func (l *loader) checkEnviron(known []string) {
 	for _, kv := range slices.Sorted(slices.Values(l.opts.Environ)) {
 		key, _, _ := strings.Cut(kv, "=")
@@ -99,7 +99,7 @@ func (l *loader) checkEnviron(known []string) {
 	}
 }
 
-// variableValue picks the value in force and converts it to the type.
+// variableValue returns the effective value, converted to the type.
 func (l *loader) variableValue(v *variable) cty.Value {
 	name := v.block.name
 	if text, ok := l.opts.Vars[name]; ok {
@@ -130,7 +130,7 @@ func (l *loader) variableValue(v *variable) cty.Value {
 	return cty.DynamicVal
 }
 
-// typeOf is the declared type; without one, a default of a plain type decides.
+// typeOf returns the declared type. Without one, it is the type of a primitive default.
 func (l *loader) typeOf(v *variable) cty.Type {
 	a := v.block.body.Attributes["default"]
 	if v.typ != cty.DynamicPseudoType || a == nil || v.typeText != "" {
@@ -181,8 +181,8 @@ func holdsReference(v cty.Value) bool {
 	return found
 }
 
-// textValue reads a value given as text: plain types as they are, a list of plain values also as
-// "a,b,c", everything else as an expression.
+// textValue parses a value given as text. Primitive types are taken literally, a list of primitive
+// values may be "a,b,c", and anything else is an expression.
 func (l *loader) textValue(v *variable, from, text string) cty.Value {
 	typ := l.typeOf(v)
 	val, err := l.parseText(text, typ)
@@ -253,7 +253,6 @@ func commaList(text string) cty.Value {
 	return cty.TupleVal(vals)
 }
 
-// evaluateVariables evaluates and validates every variable, used or not.
 func (l *loader) evaluateVariables() {
 	for _, b := range l.blocks {
 		if b.kind == "variable" {
@@ -281,7 +280,7 @@ func (l *loader) asVariable(v *variable) Variable {
 	return out
 }
 
-// validate reports a failed condition in the words of the author, at the value that fails it.
+// validate reports a failed condition with the author's message, at the value that fails it.
 func (l *loader) validate(v *variable) {
 	for _, n := range v.block.nested {
 		r := l.reader(n, nil)

@@ -22,8 +22,8 @@ var boundRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(>=|<=|!=|~>|>|<|=)?\s*([0-9]{1,9}(?:\.[0-9]{1,9})*)$`)
 })
 
-// ParseConstraint reads bounds separated by commas, all of which must hold. "~> 11.2" allows every
-// later 11.x.
+// ParseConstraint parses bounds separated by commas, all of which must be satisfied. "~> 11.2"
+// allows every later 11.x.
 func ParseConstraint(s string) (Constraint, error) {
 	var c Constraint
 	for part := range strings.SplitSeq(s, ",") {
@@ -36,8 +36,8 @@ func ParseConstraint(s string) (Constraint, error) {
 	return c, nil
 }
 
-// Allows reports whether a version such as "11.8.89" meets every bound. What is behind the numbers
-// ("-dev") is ignored.
+// Allows reports whether a version such as "11.8.89" satisfies every bound. It ignores a suffix
+// such as "-dev".
 func (c Constraint) Allows(version string) bool {
 	v := versionNumbers(version)
 	return !slices.ContainsFunc(c, func(b bound) bool { return !b.allows(v) })
@@ -82,7 +82,7 @@ func versionNumbers(s string) []int {
 	return out
 }
 
-// pad gives v exactly n numbers.
+// pad returns v with exactly n numbers.
 func pad(v []int, n int) []int {
 	out := make([]int, n)
 	copy(out, v)

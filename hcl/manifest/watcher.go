@@ -10,7 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// watcher is a file system that notes what is asked for.
+// watcher is a file system that records which paths are read.
 type watcher struct {
 	fs.FS
 	seen     map[asked]bool
@@ -18,7 +18,7 @@ type watcher struct {
 	listed   map[string][]fs.DirEntry
 }
 
-// asked tells observations apart.
+// asked is the key for removing duplicate observations.
 type asked struct {
 	path string
 	kind cache.Kind
@@ -58,14 +58,14 @@ func (w *watcher) Stat(name string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// outside is a stat of a path that is not below the manifest.
+// outside stats a path that is not below the manifest's folder.
 func (w *watcher) outside(name string) (fs.FileInfo, error) {
 	info, err := os.Stat(name)
 	w.note(filepath.ToSlash(name), cache.KindFile, err)
 	return info, err
 }
 
-// read is the text of a file, below the manifest or not.
+// read returns the content of a file, below the manifest's folder or not.
 func (w *watcher) read(root, name string) ([]byte, error) {
 	if filepath.IsLocal(name) {
 		return w.ReadFile(name)

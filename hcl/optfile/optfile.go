@@ -1,8 +1,8 @@
-// Package optfile writes out the options that stand in files: @FILE of gcc, clang, the assembler
-// and the linkers, --options-file of nvcc, ptxas and nvlink, and such files in such files. What is
-// written out is an option like any other: it is in keys, and whoever looks at options sees it. The
-// package knows how these programs split a file into words. What two of them split differently, and
-// what nobody would write, it does not guess at.
+// Package optfile expands option files: @FILE of gcc, clang, the assembler and the linkers,
+// --options-file of nvcc, ptxas and nvlink, and option files within them. An expanded option is
+// like any other: it is part of keys, and all code that checks options sees it. The package knows
+// how these programs split a file into words. It knows no other meaning of options. It does not
+// guess: a file that two of them split differently is an error.
 package optfile
 
 import (
@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// Word is an option, and the index of the flag that it comes from.
+// Word is an option and the index of the flag that it comes from.
 type Word struct {
 	Text string
 	From int
 }
 
-// Error is why a flag cannot be written out.
+// Error is the reason why a flag cannot be expanded.
 type Error struct {
 	From int    // index of the flag
 	Say  string // what is wrong
@@ -28,21 +28,21 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Say }
 
-// Files reads files of options. Read gives the text of one; of one that does not exist the programs
-// make what they will.
+// Files reads option files with Read. If a file does not exist, its option stays unexpanded and the
+// program decides.
 type Files struct {
 	Read func(name string) ([]byte, error)
 }
 
-// most is how deep files may name each other.
+// most limits the nesting depth of option files.
 const most = 16
 
 const writeOut = "Write the options themselves."
 
-// GNU writes out the flags of a host compiler or of a link.
+// GNU expands the flags of a host compiler or of a link.
 func (f Files) GNU(flags []string) ([]Word, error) { return f.gnu(given(flags), 0) }
 
-// NVIDIA writes out the flags of nvcc, ptxas or nvlink.
+// NVIDIA expands the flags of nvcc, ptxas or nvlink.
 func (f Files) NVIDIA(flags []string) ([]Word, error) { return f.nvidia(given(flags), 0) }
 
 func given(flags []string) []Word {
@@ -53,8 +53,7 @@ func given(flags []string) []Word {
 	return words
 }
 
-// passes are the options of gcc that hand one option to another program, by those that hand it a
-// list.
+// passes maps gcc's options that pass a list of options to another program to those that pass one.
 var passes = map[string]string{"-Wl": "-Xlinker", "-Wa": "-Xassembler", "-Wp": "-Xpreprocessor"}
 
 func (f Files) gnu(words []Word, depth int) (out []Word, err error) {
@@ -64,7 +63,7 @@ func (f Files) gnu(words []Word, depth int) (out []Word, err error) {
 		switch {
 		case strings.HasPrefix(w.Text, "@") && i > 0 && slices.Contains([]string{"-Xlinker", "-Xassembler", "-Xpreprocessor"}, words[i-1].Text):
 			more, err = f.passed(words[i-1].Text, w, depth)
-			out = out[:len(out)-1] // what passes it is before each
+			out = out[:len(out)-1] // drop the passing option: passed repeats it before each word
 		case strings.HasPrefix(w.Text, "@"):
 			more, err = f.read(w, w.Text[1:], splitGNU, f.gnu, depth)
 		case isList && passes[list] != "" && strings.Contains(","+rest, ",@"):
@@ -90,7 +89,7 @@ func (f Files) gnu(words []Word, depth int) (out []Word, err error) {
 	return out, nil
 }
 
-// passed writes out an option that pass hands to another program.
+// passed expands an option that pass passes to another program.
 func (f Files) passed(pass string, w Word, depth int) (out []Word, err error) {
 	inner := []Word{w}
 	if strings.HasPrefix(w.Text, "@") {
@@ -108,8 +107,8 @@ func isSpecs(option string) bool {
 	return strings.HasPrefix(option, "-specs=") || strings.HasPrefix(option, "--specs=") || option == "--specs" || option == "-specs"
 }
 
-// checkSpecs wants a file of specs that gcc finds where it is named, and that takes no other files
-// in: its content is in keys.
+// checkSpecs requires a specs file that gcc finds at the given path and that includes no other
+// file: its content is part of keys.
 func (f Files) checkSpecs(w Word) error {
 	_, file, ok := strings.Cut(w.Text, "=")
 	if !ok || !strings.Contains(file, "/") {
@@ -125,7 +124,7 @@ func (f Files) checkSpecs(w Word) error {
 	return nil
 }
 
-// Clang looks at flags that only a clang gets, which stay as they are.
+// Clang checks flags that only clang gets. It does not expand them.
 func (f Files) Clang(flags []string) (out []Word, err error) {
 	out = given(flags)
 	for _, w := range out {
@@ -138,8 +137,8 @@ func (f Files) Clang(flags []string) (out []Word, err error) {
 	return out, nil
 }
 
-// checkConfig wants a configuration file of clang where it is named, as checkSpecs does. It is not
-// written out: clang does not warn of options in one that nothing uses.
+// checkConfig requires a configuration file of clang at the given path, like checkSpecs. The file
+// is not expanded, because clang warns of unused options only if they are on the command line.
 func (f Files) checkConfig(w Word) error {
 	name, file, ok := strings.Cut(w.Text, "=")
 	if name != "--config" || !ok || !strings.Contains(file, "/") {
@@ -157,7 +156,7 @@ func (f Files) checkConfig(w Word) error {
 	return nil
 }
 
-// nvidia writes out flags of nvcc.
+// nvidia expands flags of nvcc.
 func (f Files) nvidia(words []Word, depth int) (out []Word, err error) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -168,7 +167,8 @@ func (f Files) nvidia(words []Word, depth int) (out []Word, err error) {
 		switch {
 		case !forHost && !isFile && namesFile(w.Text):
 			err = &Error{w.From, w.Text + " names a file of options for another program", writeOut}
-		case !forHost && strings.HasPrefix(name, "-X") && !joined && i+1 < len(words): // -Xptxas OPTION
+		case !forHost && strings.HasPrefix(name, "-X") && !joined && i+1 < len(words):
+			// -Xptxas OPTION.
 			i++
 			if more = []Word{w, words[i]}; namesFile(words[i].Text) {
 				err = &Error{words[i].From, words[i].Text + " names a file of options for another program", writeOut}
@@ -203,7 +203,8 @@ func namesFile(option string) bool {
 
 func (f Files) optionsFiles(list string, from, depth int) (out []Word, err error) {
 	for _, name := range strings.Split(list, ",") {
-		missing := Word{"--options-file=" + name, from} // nvcc says that it is missing
+		// Kept if it does not exist: nvcc reports that.
+		missing := Word{"--options-file=" + name, from}
 		more, err := f.read(missing, name, splitNVIDIA, f.nvidia, depth)
 		if err != nil {
 			return nil, err
@@ -213,7 +214,8 @@ func (f Files) optionsFiles(list string, from, depth int) (out []Word, err error
 	return out, nil
 }
 
-// forHost writes out what nvcc hands to the host compiler, one by one if there was a file.
+// forHost expands the options that nvcc passes to the host compiler, one by one if there was a
+// file.
 func (f Files) forHost(option string, joined bool, list string, from, depth int) (out []Word, err error) {
 	var host []Word
 	for _, o := range SplitCommas(list) {
@@ -234,7 +236,7 @@ func (f Files) forHost(option string, joined bool, list string, from, depth int)
 	return out, nil
 }
 
-// SplitCommas splits at commas that no backslash keeps, as nvcc does.
+// SplitCommas splits at commas that no backslash escapes, as nvcc does.
 func SplitCommas(list string) []string {
 	const kept = "\x00"
 	parts := strings.Split(strings.ReplaceAll(list, `\,`, kept), ",")
@@ -244,8 +246,8 @@ func SplitCommas(list string) []string {
 	return parts
 }
 
-// read gives the words of a file, those of files in it included. A file that does not exist leaves
-// w.
+// read returns the words of a file, with nested files expanded. If the file does not exist, it
+// returns w.
 func (f Files) read(w Word, name string, split func(string) ([]string, error), expand func([]Word, int) ([]Word, error), depth int) ([]Word, error) {
 	if depth == most {
 		return nil, &Error{w.From, name + " and other files of options name each other", writeOut}
@@ -268,13 +270,13 @@ func (f Files) read(w Word, name string, split func(string) ([]string, error), e
 	return expand(words, depth+1)
 }
 
-// control reports a character that gcc and clang do not both take for a blank, or for a part of a
+// control reports characters that gcc and clang interpret differently: as a blank or as part of a
 // word.
 func control(c byte) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' }
 
-// splitGNU splits as gcc (11, 12), clang (15) and the programs of binutils do: at blanks, less in
-// quotes, and a backslash keeps what comes after it. Within quotes, and at the end of a line, a
-// backslash is another thing to newer ones.
+// splitGNU splits like gcc (11, 12), clang (15) and binutils: at blanks outside of quotes, with a
+// backslash as escape. It rejects a backslash within quotes or at the end of a line, which newer
+// compilers interpret differently.
 func splitGNU(text string) (words []string, err error) {
 	var word []byte
 	inWord, quote := false, byte(0)
@@ -310,8 +312,8 @@ func splitGNU(text string) (words []string, err error) {
 	return words, nil
 }
 
-// splitNVIDIA splits as nvcc 11.8 does where it does nothing but split: it drops brackets and much
-// of what stands with a backslash.
+// splitNVIDIA splits like nvcc 11.8, for text that nvcc only splits. It rejects brackets,
+// backslashes and other characters that nvcc drops or interprets.
 func splitNVIDIA(text string) (words []string, err error) {
 	quoted, word, inWord := false, []byte(nil), false
 	for i := range len(text) {
