@@ -59,11 +59,13 @@ func (h *torture) editHeader() (edit, bool) {
 	return h.content(name, h.header(name)), true
 }
 
-// operatorLines are a division, or a comment, between a line that ends in 8 and one that begins with -2.
+// operatorLines are a division, or a comment, between a line that ends in 8 and one that begins
+// with -2.
 var operatorLines = []string{"/\n", "//\n", "// half\n", "/* half */\n"}
 
-// editComments is an edit of a header that changes comments and no token, or looks like one that does: operators and definitions that become comments,
-// definitions that change places or stand in two headers.
+// editComments is an edit of a header that changes comments and no token, or looks like one that
+// does: operators and definitions that become comments, definitions that change places or stand in
+// two headers.
 func (h *torture) editComments() (edit, bool) {
 	names := h.present("*.h", "*/*.h", "*/*/*.h")
 	if len(names) == 0 {
