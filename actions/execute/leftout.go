@@ -10,7 +10,7 @@ import (
 )
 
 // leftOut lists the uses of paths that no record needs, each class with its reason. A class hides
-// every fault in it, so each names as little as possible. docs/cache.md lists them too.
+// every fault in it, so each names as little as possible. docs/cache.md summarises them.
 var leftOut = []struct {
 	reason string
 	is     func(a *graph.Action, root string, u use) bool

@@ -164,7 +164,7 @@ func play(t *testing.T, g *graph.Graph, build []recorded, jobs, workers int, dea
 }
 
 // More machines never make a real build much slower, and those that are dead hardly do. The table
-// of docs/remote.md is what this says with -v.
+// of docs/remote-exec.md is what this says with -v.
 func TestMachines(t *testing.T) {
 	g, build := readRecorded(t, "testdata/lto40.tsv")
 	for _, jobs := range []int{2, 8, 16} {
