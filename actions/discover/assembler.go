@@ -349,11 +349,11 @@ func (d *Discovery) expanded(ctx context.Context, ran Ran) (text []byte, ok bool
 		if argvs, err = d.drivers.hostCompilers(ctx, a); err != nil {
 			return nil, false
 		}
-		source = nvcc.AskSource
+		source = nvcc.QuerySource
 	}
 	defer os.Remove(ran.Scratch)
 	for _, argv := range argvs {
-		_, ok := d.Ask(ctx, a, host.PreprocessOnly(argv, source, a.Inputs[0], ran.Scratch), false)
+		_, ok := d.Query(ctx, a, host.PreprocessOnly(argv, source, a.Inputs[0], ran.Scratch), false)
 		if !ok {
 			return nil, false
 		}

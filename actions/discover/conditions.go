@@ -88,7 +88,7 @@ func macroValue(a *graph.Action, name string) cache.Digest {
 // Conditions returns what a record depends on besides files of the project. Values of macros count
 // if a preprocessed text used them, or if a file that a read mentions them. If the command printed
 // diagnostics, the unmodified text counts as well.
-func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used []string, said bool) []cache.FileDigest {
+func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used []string, printed bool) []cache.FileDigest {
 	if a.Kind != graph.Preprocess {
 		used = d.mentioned(a, found)
 	}
@@ -96,7 +96,7 @@ func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used [
 	for _, m := range used {
 		out = append(out, cache.FileDigest{Path: macroMark + m, Digest: macroValue(a, m)})
 	}
-	if said {
+	if printed {
 		for i, w := range a.Step().DiagnosticInputs {
 			digest, _ := d.Digest(w) // without a digest the record is never valid
 			out = append(out, cache.FileDigest{Path: weakName(i), Digest: digest})

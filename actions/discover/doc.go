@@ -25,12 +25,12 @@ type Config struct {
 	Made  func(file string) bool // reports a file that an action writes
 	// Intermediate reports a file that an action writes only for other actions.
 	Intermediate func(file string) bool
-	Ask          Ask
+	Query        Query
 }
 
-// Ask runs a query in the working directory of a's command and with its environment. quiet drops
+// Query runs a query in the working directory of a's command and with its environment. quiet drops
 // its standard output. ok is exit status 0: a failing compiler's output may be an answer as well.
-type Ask func(ctx context.Context, a *graph.Action, argv []string, quiet bool) (said string, ok bool)
+type Query func(ctx context.Context, a *graph.Action, argv []string, quiet bool) (printed string, ok bool)
 
 // Discovery finds and checks what commands read. All methods may be called concurrently.
 type Discovery struct {
@@ -48,7 +48,7 @@ func New(c Config) *Discovery {
 		Config:    c,
 		arguments: &arguments{tree: c.Tree, env: c.Env, keyEnv: c.KeyEnv, made: c.Made},
 		sources:   &sources{tree: c.Tree},
-		drivers:   &drivers{tree: c.Tree, tools: c.Tools, keyEnv: c.KeyEnv, ask: c.Ask},
+		drivers:   &drivers{tree: c.Tree, tools: c.Tools, keyEnv: c.KeyEnv, ask: c.Query},
 		links:     linkInputs{c.Tree, c.KeyEnv},
 		loader:    &loader{digestOf: c.Digest},
 	}

@@ -21,7 +21,7 @@ type drivers struct {
 	tree    Tree
 	tools   map[string]string // fingerprints
 	keyEnv  []string
-	ask     Ask
+	ask     Query
 	folder  memo[string, string] // by query: where drivers look for programs and libraries
 	answers sync.Map             // of *searchAnswer, by query
 }
@@ -66,13 +66,13 @@ func isNVCC(a *graph.Action) bool {
 
 // dryRun returns the command for nvcc's dry run of such a compile.
 func dryRun(a *graph.Action) []string {
-	return append(a.Argv[:1:1], nvcc.Ask(a.Argv, a.Inputs[0], a.Outputs[0], a.Depfile)...)
+	return append(a.Argv[:1:1], nvcc.Query(a.Argv, a.Inputs[0], a.Outputs[0], a.Depfile)...)
 }
 
 // hostCompilers returns the commands that nvcc preprocesses such a compile with.
 func (d *drivers) hostCompilers(ctx context.Context, a *graph.Action) ([][]string, error) {
-	said, _ := d.ask(ctx, a, dryRun(a), false)
-	return nvcc.Preprocesses(said)
+	printed, _ := d.ask(ctx, a, dryRun(a), false)
+	return nvcc.Preprocesses(printed)
 }
 
 // appeared reports whether a folder exists that was absent when a compiler was queried.
@@ -83,8 +83,8 @@ func (d *drivers) appeared(lists []host.Search) bool {
 
 // askSearch queries a gcc or clang. Its preprocessed text, which is large for CUDA, is dropped.
 func (d *drivers) askSearch(ctx context.Context, a *graph.Action, question []string) ([]host.Search, bool) {
-	said, _ := d.ask(ctx, a, question, true)
-	s, ok := host.ParseSearch(said)
+	printed, _ := d.ask(ctx, a, question, true)
+	s, ok := host.ParseSearch(printed)
 	s.Placed = slices.ContainsFunc(slices.Concat(s.Dirs, s.Missing), d.tree.spells)
 	for i, dir := range s.Dirs {
 		s.Dirs[i] = d.tree.Name(dir)
@@ -104,7 +104,7 @@ func (d *drivers) askNVCC(ctx context.Context, a *graph.Action) (lists []host.Se
 	}
 	asked := map[string]bool{}
 	for _, argv := range argvs {
-		q := host.AskSearch(argv, []string{nvcc.AskSource}, "")
+		q := host.AskSearch(argv, []string{nvcc.QuerySource}, "")
 		if key := strings.Join(q, "\x00"); !asked[key] {
 			asked[key] = true
 			list, ok := d.askSearch(ctx, a, q)
@@ -122,8 +122,8 @@ func (d *drivers) askNVCC(ctx context.Context, a *graph.Action) (lists []host.Se
 func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (host.Folders, bool) {
 	question := host.AskFolders(argv)
 	f, ok := host.ParseFolders(d.folder.of(strings.Join(append(question, a.Env...), "\x00"), func() (string, bool) {
-		said, _ := d.ask(ctx, a, question, false)
-		return said, true
+		printed, _ := d.ask(ctx, a, question, false)
+		return printed, true
 	}))
 	for _, list := range [2][]string{f.Programs, f.Libraries} {
 		for i, dir := range list {

@@ -58,7 +58,7 @@ func (d *Discovery) readDepfiles(ctx context.Context, ran Ran) (
 	for _, argv := range a.Step().DepfileArgvs {
 		argv = slices.Clone(argv)
 		argv[slices.Index(argv, a.Depfile)] = ran.Scratch
-		d.Ask(ctx, a, argv, false)
+		d.Query(ctx, a, argv, false)
 		more, err := d.readDepfile(ran, ran.Scratch)
 		if err != nil {
 			return nil, nil, false, err

@@ -24,8 +24,8 @@ func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (s
 	if a.Kind != graph.DeviceLink || !d.drivers.known(a) || a.Tools[0] != "nvcc" {
 		return true
 	}
-	said, _ := d.Ask(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun"), false)
-	trace, err := nvcc.ParseDryRun(said)
+	printed, _ := d.Query(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun"), false)
+	trace, err := nvcc.ParseDryRun(printed)
 	ok := err == nil
 	stable = true
 	for _, step := range trace.Steps {
@@ -50,8 +50,8 @@ func (d *Discovery) stub(ctx context.Context, a *graph.Action, argv []string, re
 	}
 	stub := argv[at]
 	lists, ok := d.drivers.askSearch(ctx, a, host.AskSearch(argv, []string{stub}, ""))
-	said, _ := d.Ask(ctx, a, append(withoutOutput(argv), "-M", "-MG"), false)
-	_, deps, err := parseDepfile([]byte(said))
+	printed, _ := d.Query(ctx, a, append(withoutOutput(argv), "-M", "-MG"), false)
+	_, deps, err := parseDepfile([]byte(printed))
 	if !ok || err != nil {
 		return false
 	}

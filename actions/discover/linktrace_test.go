@@ -34,15 +34,15 @@ Discarded input sections
 	if !got.Needs {
 		t.Error("it looked for what a library needs")
 	}
-	for said, want := range map[string]bool{
+	for printed, want := range map[string]bool{
 		"libm.so.6 needed by a.so\nfound libm.so.6 at /lib/libm.so.6\n":                      false, // it has that one already
 		"x.so needed by a.so\nfound x.so at /lib/x.so\n":                                     true,
 		"x.so needed by a.so\nlibm.so.6 needed by a.so\nfound libm.so.6 at /lib/libm.so.6\n": true,
 		"x.so needed by a.so\n": true,
 	} {
-		text := "GNU ld 2.40\n" + bar + bar + "attempt to open /lib/libm.so.6 succeeded\n" + said
+		text := "GNU ld 2.40\n" + bar + bar + "attempt to open /lib/libm.so.6 succeeded\n" + printed
 		if got := parseLinkTrace([]byte(text), func(string) bool { return false }); got.Needs != want {
-			t.Errorf("%q: needs is %v", said, got.Needs)
+			t.Errorf("%q: needs is %v", printed, got.Needs)
 		}
 	}
 	for _, other := range []string{"", "LLD 15.0.6\nattempt to open x failed\n", "GNU ld 2.40\nattempt to open x failed\n"} {

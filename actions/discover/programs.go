@@ -75,8 +75,8 @@ func (d *drivers) linkerCommand(ctx context.Context, a *graph.Action) []string {
 	if !d.known(a) {
 		return a.Argv
 	}
-	said, _ := d.ask(ctx, a, append(slices.Clone(a.Argv), "-###"), false)
-	for line := range strings.Lines(said) {
+	printed, _ := d.ask(ctx, a, append(slices.Clone(a.Argv), "-###"), false)
+	for line := range strings.Lines(printed) {
 		words, err := compiler.ShellWords(strings.TrimSpace(line), nil)
 		if err == nil && len(words) > 1 && strings.Contains(words[0], "/") && slices.Contains(linkers, path.Base(words[0])) {
 			return words

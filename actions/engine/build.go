@@ -35,7 +35,7 @@ func (w *Workspace) Build(req Request) (sched.Summary, error) {
 		return sched.Summary{}, ErrDiagnosed
 	}
 	v := w.view(req)
-	w.Front.Enter()
+	w.UI.Enter()
 	w.chosen = chosenFiles{building: true, mayRun: !w.DryRun}
 	defer func() { w.chosen = chosenFiles{} }()
 	return w.retry(func(anew bool) (sched.Summary, string, error) { return w.build(req, v, anew) })
@@ -77,9 +77,9 @@ func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, m
 	if last.upToDate() {
 		last.tell(w)
 		for _, line := range last.fallbacks() {
-			w.Front.Note(line)
+			w.UI.Note(line)
 		}
-		w.Front.UpToDate(last.actions)
+		w.UI.UpToDate(last.actions)
 		return sched.Summary{Actions: last.actions, UpToDate: last.actions}, "", nil
 	}
 	state := w.StateDir()
@@ -199,7 +199,7 @@ type watched struct {
 
 // begin has the UI prepare a run, and adds the engine's options.
 func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
-	r := w.Front.Begin(t, want)
+	r := w.UI.Begin(t, want)
 	r.Options.Pools, r.Options.Memory, r.Options.Cost = t.Runner.Graph.Pools, t.peaks().of, t.cost
 	if t.Runner.Elsewhere != nil {
 		r.Options.Elsewhere, r.Options.Overdue = w.RemoteJobs, t.overdue

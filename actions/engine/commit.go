@@ -58,7 +58,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 		if err != nil {
 			return false
 		}
-		n.said = string(text)
+		n.printed = string(text)
 	}
 	t.giveBack()
 	return t.db.SetView(v.key, n.encode(), plan, o.list) == nil

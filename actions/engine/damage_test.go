@@ -41,8 +41,8 @@ func TestDamagedDatabase(t *testing.T) {
 			}
 			p.write("k/a.cpp", fmt.Sprintf("int edited%d;\n", i))
 			f := p.build()
-			if f.err != nil || f.sum.Ran != 3 || f.sum.Failed > 0 || len(f.said)+len(f.warned) > 0 {
-				t.Errorf("%s: %+v, it says %q %q", f, f.sum, f.said, f.warned)
+			if f.err != nil || f.sum.Ran != 3 || f.sum.Failed > 0 || len(f.printed)+len(f.warned) > 0 {
+				t.Errorf("%s: %+v, it says %q %q", f, f.sum, f.printed, f.warned)
 			}
 			if f = p.build(); f.err != nil || f.sum.UpToDate != f.sum.Actions { // it may look at all, where the view was lost with the rest
 				t.Errorf("the next build: %s", f)
@@ -65,7 +65,7 @@ func TestFolderForADatabase(t *testing.T) {
 			t.Errorf("%s", f)
 		}
 	}
-	if _, err := p.newWorkspace(&front{}).Clean(); err != nil {
+	if _, err := p.newWorkspace(&ui{}).Clean(); err != nil {
 		t.Error(err)
 	}
 	if f := p.build(); f.err != nil || f.sum.Cached != f.sum.Actions {

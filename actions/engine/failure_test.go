@@ -29,7 +29,7 @@ func TestFailure(t *testing.T) {
 }
 
 // told wants one action that failed, with the compiler's words.
-func (p *project) told(f *front, words string) {
+func (p *project) told(f *ui, words string) {
 	p.t.Helper()
 	if f.sum.Failed != 1 || f.finishes != 1 {
 		p.t.Errorf("%d actions failed, and the end was told %d times", f.sum.Failed, f.finishes)
@@ -45,7 +45,7 @@ func (p *project) told(f *front, words string) {
 // does the rest.
 func TestInterrupted(t *testing.T) {
 	p := rebuilt(t)
-	f := &front{}
+	f := &ui{}
 	f.finished = func(string) {
 		if len(f.looked) == 4 {
 			f.stop()
@@ -87,7 +87,7 @@ func TestInterruptedCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := &front{}
+	f := &ui{}
 	f.begun = func() {
 		go func() {
 			os.ReadFile(p.path("started"))

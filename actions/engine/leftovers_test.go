@@ -62,7 +62,7 @@ func TestClean(t *testing.T) {
 	others := []string{"bin/notes", "early", "empty/", "obj/executable.solo/solo.cpp.o.notes"}
 	for _, dry := range []bool{true, false} {
 		p.workspace = func(w *Workspace) { w.DryRun = dry }
-		cleaned, err := p.newWorkspace(&front{}).Clean()
+		cleaned, err := p.newWorkspace(&ui{}).Clean()
 		if err != nil || len(cleaned) != 1 || cleaned[0].Dir != p.path("build") || !slices.Equal(cleaned[0].Others, others) {
 			t.Errorf("it cleans %+v, %v", cleaned, err)
 		}

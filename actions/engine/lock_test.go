@@ -14,23 +14,23 @@ func TestSecondBuild(t *testing.T) {
 	p := rebuilt(t)
 	p.build()
 	p.write("k/a.cpp", "int edited;\n")
-	waits, second := make(chan string), make(chan *front)
-	first := p.watch(&front{begun: func() {
+	waits, second := make(chan string), make(chan *ui)
+	first := p.watch(&ui{begun: func() {
 		p.workspace = func(w *Workspace) { w.NoWait = true }
 		var busy *run.Busy
 		if f := p.build(); !errors.As(f.err, &busy) || f.way != "" || f.plans != 0 {
 			t.Errorf("a build that must not wait: %s", f)
 		}
 		p.workspace = func(*Workspace) {}
-		go func() { second <- p.watch(&front{say: func(text string) { waits <- text }}) }()
+		go func() { second <- p.watch(&ui{say: func(text string) { waits <- text }}) }()
 		if text := <-waits; !strings.HasPrefix(text, "waiting for another kbuild in this build tree (process ") {
 			t.Errorf("the second says %q", text)
 		}
 	}})
 	p.expect("the first", first, "part: ran bin/app lib/libk.a obj/library.k/k/a.cpp.o")
 	f := <-second
-	if p.expect("the second", f, "plan:"); len(f.said) != 1 {
-		t.Errorf("it says %q", f.said)
+	if p.expect("the second", f, "plan:"); len(f.printed) != 1 {
+		t.Errorf("it says %q", f.printed)
 	}
 }
 
@@ -40,31 +40,31 @@ func TestLockIsGivenBack(t *testing.T) {
 	panics := func() { panic(trouble) }
 	tests := []struct {
 		name  string
-		build func() *front
+		build func() *ui
 	}{
-		{"an unknown target", func() *front { return p.build("none") }},
-		{"a cache that is a file", func() *front {
+		{"an unknown target", func() *ui { return p.build("none") }},
+		{"a cache that is a file", func() *ui {
 			p.workspace = func(w *Workspace) { w.CacheDir = p.path("table") }
 			return p.build()
 		}},
-		{"a cache without a size", func() *front {
+		{"a cache without a size", func() *ui {
 			p.workspace = func(w *Workspace) { w.CacheSize = func() (int64, error) { return 0, trouble } }
 			return p.build("app")
 		}},
-		{"a panic as it plans", func() *front {
+		{"a panic as it plans", func() *ui {
 			p.workspace = func(w *Workspace) { w.Manifest.Env = func(string) (string, bool) { panic(trouble) } }
-			return p.recovered(&front{}, "app")
+			return p.recovered(&ui{}, "app")
 		}},
-		{"a panic as a plan begins", func() *front { return p.recovered(&front{begun: panics}, "app") }},
-		{"a panic as a part begins", func() *front {
+		{"a panic as a plan begins", func() *ui { return p.recovered(&ui{begun: panics}, "app") }},
+		{"a panic as a part begins", func() *ui {
 			p.write("k/a.cpp", "int edited;\n")
-			return p.recovered(&front{begun: panics})
+			return p.recovered(&ui{begun: panics})
 		}},
-		{"a panic as a part runs", func() *front {
+		{"a panic as a part runs", func() *ui {
 			p.write("k/a.cpp", "int edited_again;\n")
-			return p.recovered(&front{finished: func(string) { panic(trouble) }})
+			return p.recovered(&ui{finished: func(string) { panic(trouble) }})
 		}},
-		{"a manifest with a mistake", func() *front {
+		{"a manifest with a mistake", func() *ui {
 			p.replace("kernels.hcl", "var.def", "var.none")
 			defer p.replace("kernels.hcl", "var.none", "var.def")
 			return p.build()
@@ -84,7 +84,7 @@ func TestLockIsGivenBack(t *testing.T) {
 }
 
 // recovered builds, and takes a panic for an error.
-func (p *project) recovered(f *front, targets ...string) (same *front) {
+func (p *project) recovered(f *ui, targets ...string) (same *ui) {
 	defer func() {
 		same = f
 		if r := recover(); r != nil {

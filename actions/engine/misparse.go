@@ -62,10 +62,10 @@ func explained(v verdict) string {
 	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit changes, or the build tree is cleaned)", v.Pass, v.Said)
 }
 
-// toolIdentity returns the fingerprint that verdicts depend on besides kbuild.
-func toolIdentity(f plan.Facts) string {
+// toolFingerprint returns the fingerprint that verdicts depend on besides kbuild.
+func toolFingerprint(f plan.Facts) string {
 	_, keyEnv := environ()
-	return probe.Identity(f, keyEnv)
+	return probe.Fingerprint(f, keyEnv)
 }
 
 // distrust collects the verdicts for the planner and the runner, with those that this process
@@ -75,7 +75,7 @@ func (p *Project) distrust(steps *probe.Steps) {
 	if w.distrusted == nil {
 		w.distrusted = map[string]string{}
 	}
-	for _, v := range verdicts(p.Project, toolIdentity(p.Facts)) {
+	for _, v := range verdicts(p.Project, toolFingerprint(p.Facts)) {
 		w.distrusted[v.Question] = explained(v)
 	}
 	for question, why := range w.distrusted {
@@ -86,7 +86,7 @@ func (p *Project) distrust(steps *probe.Steps) {
 // noteMisparses adds what a run found to the verdicts, and returns the misparsed compiler. It
 // returns "" if the run found none that is new to this process.
 func (p *Project) noteMisparses(db *tree.DB, found []execute.Misparse) (tool string, err error) {
-	w, id := p.w, toolIdentity(p.Facts)
+	w, id := p.w, toolFingerprint(p.Facts)
 	all := verdicts(p.Project, id)
 	for _, m := range found {
 		if _, known := w.distrusted[m.Question]; known {

@@ -24,7 +24,7 @@ func (silent) Begin(*Tree, []graph.ActionID) (r *Run) { return r }
 
 // However often a build finds a compiler misparsed, it ends.
 func TestRetryEnds(t *testing.T) {
-	w := &Workspace{Front: silent{}}
+	w := &Workspace{UI: silent{}}
 	turns, failed := 0, errors.New("failed")
 	_, err := w.retry(func(bool) (sched.Summary, string, error) {
 		turns++

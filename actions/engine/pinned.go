@@ -19,10 +19,10 @@ func (w *Workspace) Toolkits() (*toolkit.Pin, error) {
 		if !filepath.IsAbs(dir) {
 			return nil, usagef("%s is %q: it must be an absolute path", EnvToolkits, dir)
 		}
-		return &toolkit.Pin{Dir: filepath.Clean(dir), Say: w.Front.Say}, nil
+		return &toolkit.Pin{Dir: filepath.Clean(dir), Say: w.UI.Say}, nil
 	}
 	dir, err := w.ActionCache()
-	return &toolkit.Pin{Dir: filepath.Join(dir, "toolkits"), Common: toolkit.CommonDir, Say: w.Front.Say}, err
+	return &toolkit.Pin{Dir: filepath.Join(dir, "toolkits"), Common: toolkit.CommonDir, Say: w.UI.Say}, err
 }
 
 // Pin returns the toolkit that a manifest pins, or an error if it pins none.

@@ -154,16 +154,16 @@ func (p *project) files() (names []string) {
 }
 
 // build builds targets, as kbuild does for a command line without options.
-func (p *project) build(targets ...string) *front { return p.watch(&front{}, targets...) }
+func (p *project) build(targets ...string) *ui { return p.watch(&ui{}, targets...) }
 
 // watch is build with a front that does something meanwhile.
-func (p *project) watch(f *front, targets ...string) *front {
+func (p *project) watch(f *ui, targets ...string) *ui {
 	w := p.newWorkspace(f)
 	f.sum, f.err = w.Build(Request{Targets: targets, Brief: true})
 	return f
 }
 
-func (p *project) newWorkspace(f *front) *Workspace {
+func (p *project) newWorkspace(f *ui) *Workspace {
 	env := func(name string) (string, bool) {
 		if name == manifest.EnvPrefix+"def" {
 			f.plans++ // every reading of the manifest asks for it once
@@ -171,22 +171,22 @@ func (p *project) newWorkspace(f *front) *Workspace {
 		return os.LookupEnv(name)
 	}
 	w := &Workspace{Manifest: manifest.Options{Dir: p.dir, Env: env, Environ: os.Environ(), Version: "test"}, CacheDir: filepath.Join(filepath.Dir(p.dir), "cache"),
-		CacheSize: func() (int64, error) { return 1 << 30, nil }, Begun: time.Now(), Front: f}
+		CacheSize: func() (int64, error) { return 1 << 30, nil }, Begun: time.Now(), UI: f}
 	p.workspace(w)
 	return w
 }
 
 // expect holds a build to what it should be, see front.String.
-func (p *project) expect(what string, f *front, want string) {
+func (p *project) expect(what string, f *ui, want string) {
 	p.t.Helper()
 	if got := f.String(); got != want {
 		p.t.Errorf("%s:\n got %s\nwant %s", what, got, want)
 	}
 }
 
-// front is what was told of one build, and what it came to.
-type front struct {
-	said     []string // by Say and Note
+// ui is what was told of one build, and what it came to.
+type ui struct {
+	printed  []string // by Say and Note
 	warned   []string // summaries of diagnostics
 	plans    int
 	way      string // how the build found out what to look at: "view", "part" or "plan"
@@ -204,25 +204,25 @@ type front struct {
 	run      *Run // as the engine left it
 }
 
-func (f *front) Enter() {}
-func (f *front) Say(text string) {
-	f.said = append(f.said, text)
+func (f *ui) Enter() {}
+func (f *ui) Say(text string) {
+	f.printed = append(f.printed, text)
 	if f.say != nil {
 		f.say(text)
 	}
 }
-func (f *front) Waiting(string)   {}
-func (f *front) Note(text string) { f.said = append(f.said, text) }
+func (f *ui) Waiting(string)   {}
+func (f *ui) Note(text string) { f.printed = append(f.printed, text) }
 
-func (f *front) Diagnose(all manifest.Diagnostics) {
+func (f *ui) Diagnose(all manifest.Diagnostics) {
 	for _, d := range all {
 		f.warned = append(f.warned, d.Summary)
 	}
 }
 
-func (f *front) UpToDate(actions int) { f.way, f.settled = "view", actions }
+func (f *ui) UpToDate(actions int) { f.way, f.settled = "view", actions }
 
-func (f *front) Begin(t *Tree, want []graph.ActionID) *Run {
+func (f *ui) Begin(t *Tree, want []graph.ActionID) *Run {
 	f.way, f.looked = "plan", map[string]sched.Result{}
 	if t.Runner.Outer != nil {
 		f.way = "part"
@@ -237,10 +237,10 @@ func (f *front) Begin(t *Tree, want []graph.ActionID) *Run {
 	return f.run
 }
 
-func (f *front) Start(int)             {}
-func (f *front) Started(*graph.Action) {}
+func (f *ui) Start(int)             {}
+func (f *ui) Started(*graph.Action) {}
 
-func (f *front) Finished(a *graph.Action, r sched.Result, _, _ int) {
+func (f *ui) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	out := strings.TrimPrefix(a.Outputs[0], "build/")
 	f.looked[out] = r
 	if f.finished != nil {
@@ -250,7 +250,7 @@ func (f *front) Finished(a *graph.Action, r sched.Result, _, _ int) {
 
 // String is the way that a build took and how its actions ended: "plan: ran obj/a.o bin/app". Of a
 // plan, which looks at all actions, those that are up to date are not named.
-func (f *front) String() string {
+func (f *ui) String() string {
 	ended := map[sched.Status][]string{}
 	for out, r := range f.looked {
 		if f.way == "part" || r.Status != sched.UpToDate {

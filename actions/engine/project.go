@@ -50,8 +50,8 @@ func (w *Workspace) Load() (*manifest.Project, error) {
 		again := w.Manifest
 		again.Unsettled = true
 		// the errors may come from files of an earlier run
-		if first, said := manifest.Load(again); !said.HasErrors() {
-			p, diags = first, said
+		if first, printed := manifest.Load(again); !printed.HasErrors() {
+			p, diags = first, printed
 		}
 	}
 	w.diagnose(diags)
@@ -69,7 +69,7 @@ func (w *Workspace) Load() (*manifest.Project, error) {
 // plan.
 func (w *Workspace) diagnose(diags manifest.Diagnostics) {
 	w.diagnosed = append(w.diagnosed, diags...)
-	w.Front.Diagnose(diags)
+	w.UI.Diagnose(diags)
 }
 
 // Plan loads the project, probes the host environment and plans.
@@ -149,7 +149,7 @@ func (p *Project) make() (plan.Plan, error) {
 		if len(made.Questions) == 0 {
 			return made, nil
 		}
-		ask := func() error { return steps.Ask(context.Background(), made.Questions) }
+		ask := func() error { return steps.Query(context.Background(), made.Questions) }
 		line := fmt.Sprintf("asking the compilers for the steps of %d commands; the next build knows them", len(made.Questions))
 		if err := p.w.during(ask, time.After(slowStep), line); err != nil {
 			return made, err

@@ -108,8 +108,8 @@ func TestNoProgramForRemote(t *testing.T) {
 		t.Setenv("PATH", p.bin)
 	}
 	f := p.build()
-	if p.expect("the manifest names it", f, "plan: ran lib/libk.a obj/library.k/k.cpp.o"); !strings.Contains(strings.Join(f.said, "\n"), "neither beside kbuild nor in PATH") {
-		t.Errorf("it says %q", f.said)
+	if p.expect("the manifest names it", f, "plan: ran lib/libk.a obj/library.k/k.cpp.o"); !strings.Contains(strings.Join(f.printed, "\n"), "neither beside kbuild nor in PATH") {
+		t.Errorf("it says %q", f.printed)
 	}
 	p.write("k.cpp", "int edited;\n")
 	address := pretended
@@ -130,7 +130,7 @@ func (p *project) machine() {
 // number of each.
 func (p *project) origins() string {
 	p.t.Helper()
-	w := p.newWorkspace(&front{})
+	w := p.newWorkspace(&ui{})
 	w.DryRun = true
 	project, tree, want, err := w.Open(nil)
 	if err != nil {
@@ -216,7 +216,7 @@ func TestSharedID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.newWorkspace(&front{}).openRemote(local, manifest.Cache{})
+	s, err := p.newWorkspace(&ui{}).openRemote(local, manifest.Cache{})
 	if err != nil {
 		t.Fatal(err)
 	}

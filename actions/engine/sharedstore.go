@@ -48,7 +48,7 @@ func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*shared
 	if r.address == "" {
 		return nil, nil
 	}
-	warn := func(text string) { w.Front.Note("warning: " + text) }
+	warn := func(text string) { w.UI.Note("warning: " + text) }
 	program, err := remoteProgram()
 	if err == nil {
 		var c *remote.Cache
@@ -194,7 +194,7 @@ func (w *Workspace) tell(s remote.Stats) {
 	if s.Off {
 		text = append(text, "given up")
 	}
-	w.Front.Note("remote cache: " + strings.Join(text, "; "))
+	w.UI.Note("remote cache: " + strings.Join(text, "; "))
 	if s.Executed+s.Lost+s.Beaten > 0 {
 		w.tellExecuted(s)
 	}
@@ -209,7 +209,7 @@ func (w *Workspace) tellExecuted(s remote.Stats) {
 	if s.Lost > 0 {
 		text += fmt.Sprintf("; %d were lost and ran here", s.Lost)
 	}
-	w.Front.Note(text)
+	w.UI.Note(text)
 }
 
 // overdue returns after how long a remote action may get a local slot before other actions.

@@ -14,7 +14,7 @@ func (w *Workspace) during(f func() error, after <-chan time.Time, line string) 
 	case err := <-done:
 		return err
 	case <-after:
-		w.Front.Waiting(line)
+		w.UI.Waiting(line)
 		return <-done
 	}
 }

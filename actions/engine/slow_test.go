@@ -15,16 +15,16 @@ type noted struct {
 func (n noted) Waiting(text string) { n.lines <- text }
 
 func TestSlowStepIsSaid(t *testing.T) {
-	front := noted{lines: make(chan string, 1)}
-	w, failed := &Workspace{Front: front}, errors.New("failed")
+	ui := noted{lines: make(chan string, 1)}
+	w, failed := &Workspace{UI: ui}, errors.New("failed")
 	now := make(chan time.Time, 1)
 	now <- time.Time{}
-	var said string
-	err := w.during(func() error { said = <-front.lines; return failed }, now, "asking the compilers")
-	if err != failed || said != "asking the compilers" {
-		t.Errorf("a slow step: %v, said %q", err, said)
+	var printed string
+	err := w.during(func() error { printed = <-ui.lines; return failed }, now, "asking the compilers")
+	if err != failed || printed != "asking the compilers" {
+		t.Errorf("a slow step: %v, said %q", err, printed)
 	}
-	if err := w.during(func() error { return failed }, nil, "asking"); err != failed || len(front.lines) > 0 {
-		t.Errorf("a quick step: %v, and %d lines", err, len(front.lines))
+	if err := w.during(func() error { return failed }, nil, "asking"); err != failed || len(ui.lines) > 0 {
+		t.Errorf("a quick step: %v, and %d lines", err, len(ui.lines))
 	}
 }

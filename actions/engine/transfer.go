@@ -15,9 +15,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Identity returns what keys contain besides the project, with tools by the names that actions use
-// for them. If any of it differs, no entry of the cache fits.
-func (p *Project) Identity() []cache.Field {
+// Fingerprint returns what keys contain besides the project, with tools by the names that actions
+// use for them. If any of it differs, no entry of the cache fits.
+func (p *Project) Fingerprint() []cache.Field {
 	tools := p.Tools()
 	fields := []cache.Field{
 		{Name: "key version", Value: cache.KeyVersion + "." + execute.Method},
@@ -30,14 +30,14 @@ func (p *Project) Identity() []cache.Field {
 	return append(fields, cache.Field{Name: "environment", Value: strings.Join(env, " ")})
 }
 
-// identityAlways lists the fields of an identity that every bundle has. The other fields are the
+// alwaysFingerprint lists the fields of an identity that every bundle has. The other fields are the
 // tools that its actions use.
-var identityAlways = [...]string{"key version", "platform", "environment"}
+var alwaysFingerprint = [...]string{"key version", "platform", "environment"}
 
 // Bundle describes a bundle of the records in held. missing are the actions without a record.
 func (p *Project) Bundle(held []execute.Held) (m disk.Manifest, missing []*graph.Action) {
 	fields, archs, targets := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, name := range identityAlways {
+	for _, name := range alwaysFingerprint {
 		fields[name] = true
 	}
 	for _, h := range held {
@@ -52,7 +52,7 @@ func (p *Project) Bundle(held []execute.Held) (m disk.Manifest, missing []*graph
 		}
 		m.Entries = append(m.Entries, disk.Entry(h.Action.Outputs[0], h.Record))
 	}
-	m.Identity = slices.DeleteFunc(p.Identity(), func(f cache.Field) bool { return !fields[f.Name] })
+	m.Fingerprint = slices.DeleteFunc(p.Fingerprint(), func(f cache.Field) bool { return !fields[f.Name] })
 	m.Archs, m.Targets = slices.Sorted(maps.Keys(archs)), slices.Sorted(maps.Keys(targets))
 	return m, missing
 }
@@ -74,16 +74,16 @@ type Unlike struct{ Name, Bundle, Here string }
 // error reports a damaged bundle.
 func (p *Project) Compare(m disk.Manifest) (differ []Unlike, lacking []string, err error) {
 	here, named := map[string]string{}, map[string]bool{}
-	for _, f := range p.Identity() {
+	for _, f := range p.Fingerprint() {
 		here[f.Name] = f.Value
 	}
-	for _, f := range m.Identity {
+	for _, f := range m.Fingerprint {
 		named[f.Name] = true
 		if is := here[f.Name]; is != f.Value {
 			differ = append(differ, Unlike{f.Name, f.Value, is})
 		}
 	}
-	for _, name := range identityAlways {
+	for _, name := range alwaysFingerprint {
 		if !named[name] {
 			return nil, nil, fmt.Errorf("the manifest of the bundle is damaged: it does not name its %s", name)
 		}

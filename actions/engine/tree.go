@@ -112,7 +112,7 @@ func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 	switch {
 	case !t.w.RemoteExec:
 	case t.shared == nil:
-		t.w.Front.Note("warning: --remote-exec needs a server, and there is none: name it with --remote, KBUILD_REMOTE or a cache block of the manifest")
+		t.w.UI.Note("warning: --remote-exec needs a server, and there is none: name it with --remote, KBUILD_REMOTE or a cache block of the manifest")
 	default:
 		c.Elsewhere, c.Platform, c.Cost, c.Memory = t.shared.remote, t.w.Platform, t.cost, t.peaks().of
 	}
@@ -153,7 +153,7 @@ func (t *Tree) collect(s *disk.Store) {
 // SayOver shows that a collection could not reach its limit.
 func (w *Workspace) SayOver(res disk.GCResult) {
 	if res.Over > 0 {
-		w.Front.Note(fmt.Sprintf("the cache is %s above its limit: what was written within the last hour may belong to a build that is running, and stays", Size(res.Over)))
+		w.UI.Note(fmt.Sprintf("the cache is %s above its limit: what was written within the last hour may belong to a build that is running, and stays", Size(res.Over)))
 	}
 }
 

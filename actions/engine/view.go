@@ -106,7 +106,7 @@ type note struct {
 	// for code = ["native"]: the GPUs that the plan was made for, see probe.GPUs
 	gpus      string
 	cpu       string         // for -march=native: the same, see probe.CPU
-	said      string         // diagnostics of the plan, as JSON
+	printed   string         // diagnostics of the plan, as JSON
 	misparses string         // the verdicts that the plan was made with, see misparse.go
 	whole     string         // fallbacks, one per line
 	cache     manifest.Cache // of the manifest, which a build of a part does not read
@@ -120,7 +120,7 @@ func (n note) encode() []byte {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
 	}
-	for _, text := range [7]string{n.gpus, n.cpu, n.said, n.misparses, n.whole, n.cache.Remote, strconv.FormatBool(n.cache.ReadOnly)} {
+	for _, text := range [7]string{n.gpus, n.cpu, n.printed, n.misparses, n.whole, n.cache.Remote, strconv.FormatBool(n.cache.ReadOnly)} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
 		b = append(b, text...)
 	}
@@ -140,7 +140,7 @@ func decodeNote(b []byte) note {
 		}
 	}
 	var readOnly string
-	for _, text := range [7]*string{&n.gpus, &n.cpu, &n.said, &n.misparses, &n.whole, &n.cache.Remote, &readOnly} {
+	for _, text := range [7]*string{&n.gpus, &n.cpu, &n.printed, &n.misparses, &n.whole, &n.cache.Remote, &readOnly} {
 		size := u32()
 		*text, b = string(b[:size]), b[size:]
 	}
@@ -151,8 +151,8 @@ func decodeNote(b []byte) note {
 // tell shows the diagnostics of the plan in a view.
 func (n *note) tell(w *Workspace) {
 	var diags manifest.Diagnostics
-	if n.said != "" && json.Unmarshal([]byte(n.said), &diags) == nil {
-		w.Front.Diagnose(diags)
+	if n.printed != "" && json.Unmarshal([]byte(n.printed), &diags) == nil {
+		w.UI.Diagnose(diags)
 	}
 }
 

@@ -44,15 +44,15 @@ type Workspace struct {
 	Exports      bool            // describes what others need to use the targets
 	CheckLink    *plan.CheckLink // links the LTO-IR of modules
 	Begun        time.Time       // when this kbuild started
-	Front        Front
+	UI           UI
 
 	diagnosed  manifest.Diagnostics // of the last plan
 	chosen     chosenFiles          // see settle
 	distrusted map[string]string    // dry runs that are known to be misparsed, with the explanation
 }
 
-// Front is the UI: it requests a build, and shows it.
-type Front interface {
+// UI is the UI: it requests a build, and shows it.
+type UI interface {
 	// Enter is called before anything of a build is shown.
 	Enter()
 	// Diagnose shows what is wrong with a manifest or a plan. Some of it may have been shown
@@ -96,7 +96,7 @@ type InterruptedError struct{ While string }
 
 func (e InterruptedError) Error() string { return "interrupted while " + e.While }
 
-func (w *Workspace) sayf(format string, args ...any) { w.Front.Say(fmt.Sprintf(format, args...)) }
+func (w *Workspace) sayf(format string, args ...any) { w.UI.Say(fmt.Sprintf(format, args...)) }
 
 // environ returns the environment of commands, and the part of it that is in keys.
 func environ() (all, key []string) {

@@ -102,44 +102,44 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 // readOutput parses the output of a's process and checks whether the process did its work: nvlink
 // drops code with status 0.
 func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir scratch) (shown []byte, functions []cache.Function, err error) {
-	said := r.withoutScratch(a, refs.said(string(out.Output)), dir)
-	rest, functions := splitResourceUsage(said)
+	printed := r.withoutScratch(a, refs.printed(string(out.Output)), dir)
+	rest, functions := splitResourceUsage(printed)
 	if a.Step().ResourceUsage {
-		said = rest
+		printed = rest
 	}
 	var faults []nvcc.Fault
 	if a.Work.Link != nil {
-		said, faults = nvcc.ReadNVLink(said, a.Link().NonLTO)
+		printed, faults = nvcc.ReadNVLink(printed, a.Link().NonLTO)
 	}
-	said = run.Shorten(said, run.DefaultOutput)
-	shown = []byte(said)
+	printed = run.Shorten(printed, run.DefaultOutput)
+	shown = []byte(printed)
 	switch {
 	case a.Work.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
 		return shown, nil, fmt.Errorf("nvlink printed more than kbuild can check (%d bytes more): it exits with 0 even if it drops code, and only its messages say so", out.LeftOut)
 	case exitError(out) != nil:
-		err = r.makers.explainFailure(a, said, inCircumstances(a, said, exitError(out), r.State))
+		err = r.makers.explainFailure(a, printed, inCircumstances(a, printed, exitError(out), r.State))
 	case len(faults) > 0:
 		err = linkError(a, faults)
 	}
 	if err != nil && a.Work.Link != nil && a.Link().Check && (out.ExitCode != 0 || len(faults) > 0) {
-		err = checkLinkError(a, said, err)
+		err = checkLinkError(a, printed, err)
 	}
 	return shown, functions, err
 }
 
 // withoutScratch removes kbuild's own folders from the output of a command.
-func (r *Runner) withoutScratch(a *graph.Action, said string, dir scratch) string {
-	said = strings.ReplaceAll(said, dir.tmp+"/", "")
+func (r *Runner) withoutScratch(a *graph.Action, printed string, dir scratch) string {
+	printed = strings.ReplaceAll(printed, dir.tmp+"/", "")
 	if a.Step().EmptyCwd {
-		said = strings.ReplaceAll(said, r.Root+"/", "")
+		printed = strings.ReplaceAll(printed, r.Root+"/", "")
 	}
 	if dir.name != "" {
-		said = strings.ReplaceAll(said, dir.seen().output(0, ""), path.Base(a.Outputs[0]))
+		printed = strings.ReplaceAll(printed, dir.seen().output(0, ""), path.Base(a.Outputs[0]))
 	} else {
-		said = strings.ReplaceAll(said, dir.rel+"/", "")
+		printed = strings.ReplaceAll(printed, dir.rel+"/", "")
 	}
 	if a.Kind == graph.NVLink {
-		said = strings.ReplaceAll(said, path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0])+"/", r.Graph.BuildDir+"/")
+		printed = strings.ReplaceAll(printed, path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0])+"/", r.Graph.BuildDir+"/")
 	}
-	return said
+	return printed
 }

@@ -97,7 +97,7 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, di
 // record builds the record of what the command wrote and read. said reports whether the command
 // printed something. stable is false if an input changed during the run: then the outputs are used
 // but not recorded.
-func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, said bool, dir scratch, start cache.Moment) (rec *cache.Record, stable bool, err error) {
+func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, printed bool, dir scratch, start cache.Moment) (rec *cache.Record, stable bool, err error) {
 	if k := a.Work.Keep; k != nil {
 		for i, kept := range k.Files {
 			if err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i])); err != nil {
@@ -138,7 +138,7 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, sai
 	for _, f := range texts.incbins {
 		discover.Add(rec, f)
 	}
-	rec.Discovered = append(rec.Discovered, r.discovery.Conditions(a, rec.Discovered, texts.used, said)...)
+	rec.Discovered = append(rec.Discovered, r.discovery.Conditions(a, rec.Discovered, texts.used, printed)...)
 	return rec, stable && found, err
 }
 

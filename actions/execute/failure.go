@@ -52,14 +52,14 @@ func exitError(out run.Result) error {
 }
 
 // inCircumstances adds to the error of a's process what the process may not know.
-func inCircumstances(a *graph.Action, said string, err error, state string) error {
+func inCircumstances(a *graph.Action, printed string, err error, state string) error {
 	if diskFull(state) {
 		err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
 	}
 	if a.Work.Link != nil && len(a.Link().Untold) > 0 { // nvlink names no file; 11.8 crashes
 		err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link().Untold, ", "))
 	}
-	if a.Work.Link != nil && len(a.Link().Foreign) > 0 && nvcc.RefusesLTOIR(said) {
+	if a.Work.Link != nil && len(a.Link().Foreign) > 0 && nvcc.RefusesLTOIR(printed) {
 		err = fmt.Errorf("%w: nvlink reads no LTO-IR of a newer CUDA than its own, and %s does not say of which it is", err, strings.Join(a.Link().Foreign, ", "))
 	}
 	return err
@@ -67,8 +67,8 @@ func inCircumstances(a *graph.Action, said string, err error, state string) erro
 
 // explainFailure adds what kbuild knows and the compiler does not: a generate block builds the
 // missing header, and the target does not depend on it.
-func (m makers) explainFailure(a *graph.Action, said string, err error) error {
-	for _, line := range strings.Split(said, "\n") {
+func (m makers) explainFailure(a *graph.Action, printed string, err error) error {
+	for _, line := range strings.Split(printed, "\n") {
 		before, _, ok := strings.Cut(line, ": No such file or directory")
 		if !ok {
 			continue
@@ -83,8 +83,8 @@ func (m makers) explainFailure(a *graph.Action, said string, err error) error {
 }
 
 // advise returns hints about the failure of a, from its messages and from the graph.
-func (r *Runner) advise(a *graph.Action, said string) []string {
-	f := advice.Failure{Action: a, Said: said, Root: r.Root, State: r.State, Actions: r.makers.all(), Targets: r.Graph.Targets, Maker: r.makers.maker}
+func (r *Runner) advise(a *graph.Action, printed string) []string {
+	f := advice.Failure{Action: a, Said: printed, Root: r.Root, State: r.State, Actions: r.makers.all(), Targets: r.Graph.Targets, Maker: r.makers.maker}
 	return f.Help()
 }
 
@@ -132,9 +132,9 @@ var undefinedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 // checkLinkError reports which module does not link for which GPU. If nvlink names the missing
 // symbols, it adds what to do.
-func checkLinkError(a *graph.Action, said string, err error) error {
+func checkLinkError(a *graph.Action, printed string, err error) error {
 	var missing []string
-	for _, m := range undefinedRE().FindAllStringSubmatch(said, -1) {
+	for _, m := range undefinedRE().FindAllStringSubmatch(printed, -1) {
 		missing = append(missing, readable(m[1]))
 	}
 	slices.Sort(missing)

@@ -11,13 +11,13 @@ import (
 // nvlink names no file where it does not understand LTO-IR; what it can be is named.
 func TestRefusedLTOIR(t *testing.T) {
 	a := &graph.Action{Work: graph.Work{Link: &graph.Link{LTO: true, Foreign: []string{"lib/vendor.a:x.o of prebuilt.vendor (kernels.hcl:3)"}}}}
-	for said, named := range map[string]bool{
+	for printed, named := range map[string]bool{
 		"nvlink fatal   : elfLink nvvm error\n":                  true,
 		"nvlink error   : Undefined reference to 'f' in 'x.o'\n": false,
 	} {
-		err := inCircumstances(a, said, errors.New("exit status 1"), t.TempDir())
+		err := inCircumstances(a, printed, errors.New("exit status 1"), t.TempDir())
 		if got := strings.Contains(err.Error(), "newer CUDA than its own, and lib/vendor.a:x.o of prebuilt.vendor (kernels.hcl:3)"); got != named {
-			t.Errorf("%s%v", said, err)
+			t.Errorf("%s%v", printed, err)
 		}
 	}
 }

@@ -210,8 +210,8 @@ func (v refsArgv) shown(a *graph.Action) []string {
 	return a.Argv
 }
 
-// said replaces the input's temporary name in messages by the name that the user knows.
-func (v refsArgv) said(text string) string {
+// printed replaces the input's temporary name in messages by the name that the user knows.
+func (v refsArgv) printed(text string) string {
 	if v.from == "" {
 		return text
 	}

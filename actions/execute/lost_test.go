@@ -68,7 +68,7 @@ func TestLostIsNoFailure(t *testing.T) {
 	if _, settled := r.Check(t.Context(), a); settled || !r.Portable(a) {
 		t.Fatalf("settled %v, or not for other machines", settled)
 	}
-	if res := r.ExecuteElsewhere(t.Context(), a, make(chan struct{})); !res.Lost || len(elsewhere.commands) != 1 {
+	if res := r.ExecuteRemote(t.Context(), a, make(chan struct{})); !res.Lost || len(elsewhere.commands) != 1 {
 		t.Errorf("%+v after %d commands", res, len(elsewhere.commands))
 	}
 	if res := r.Execute(t.Context(), a); res.Status != sched.Ran || string(res.Output) != "warning\n" {
@@ -116,7 +116,7 @@ func TestJudged(t *testing.T) {
 		if _, settled := r.Check(t.Context(), a); settled {
 			t.Fatalf("%s: it is settled", name)
 		}
-		res := r.ExecuteElsewhere(t.Context(), a, here)
+		res := r.ExecuteRemote(t.Context(), a, here)
 		if lost := tt.there == nil; res.Lost != lost || lost && len(elsewhere.judged) > 0 {
 			t.Errorf("%s: %+v, %d verdicts", name, res, len(elsewhere.judged))
 		}

@@ -16,18 +16,18 @@ import (
 func TestConfirmMisparse(t *testing.T) {
 	const question = "hip\n-###\n"
 	for name, c := range map[string]struct {
-		err   error
-		said  string
-		plain string
-		known map[string]bool
-		want  int
+		err     error
+		printed string
+		plain   string
+		known   map[string]bool
+		want    int
 	}{
 		"misparsed":       {err: errors.New("the compiler wrote no dependency file"), plain: "true", want: 1},
 		"known":           {err: errors.New("the compiler wrote no dependency file"), plain: "true", known: map[string]bool{question: true}},
 		"another known":   {err: errors.New("exit status 1"), plain: "true", known: map[string]bool{"hip\n": true}, want: 1},
 		"killed":          {err: &ended{"killed", true}, plain: "true"},
 		"ended":           {err: &ended{"ended by signal segmentation fault", false}, plain: "true"},
-		"of the source":   {err: errors.New("exit status 1"), said: "a.hip:1:1: error: no\n", plain: "true"},
+		"of the source":   {err: errors.New("exit status 1"), printed: "a.hip:1:1: error: no\n", plain: "true"},
 		"nothing helps":   {err: errors.New("exit status 1"), plain: "false"},
 		"plain is killed": {err: errors.New("exit status 1"), plain: "./killed"},
 	} {
@@ -39,7 +39,7 @@ func TestConfirmMisparse(t *testing.T) {
 			m := &misparses{makers: makers{graph: &graph.Graph{}}, exists: func(string) bool { return false }, known: c.known,
 				processes: &processes{root: dir, env: os.Environ(), scratches: &scratches{root: dir, dir: filepath.Join(dir, "tmp")}}}
 			a := &graph.Action{Kind: graph.Preprocess, Name: "a.hip", Archs: []string{"gfx906"}, Work: graph.Work{Driver: &graph.Driver{Argv: []string{c.plain}, DryRunKey: question}}}
-			res := sched.Result{Status: sched.Failed, Argv: []string{"clang++"}, Err: c.err, Output: []byte(c.said)}
+			res := sched.Result{Status: sched.Failed, Argv: []string{"clang++"}, Err: c.err, Output: []byte(c.printed)}
 			for range 2 {
 				m.confirm(t.Context(), a, res)
 			}

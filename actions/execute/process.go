@@ -20,12 +20,12 @@ import (
 
 // processes starts the commands of actions and the queries to their tools.
 type processes struct {
-	root      string
-	env       []string
-	gpuEnv    []string // for tests that need a GPU
-	scratches *scratches
-	carrier   *carrier     // nil without remote execution
-	frontEnds atomic.Int64 // number of front ends running now, see run.HugePages
+	root            string
+	env             []string
+	gpuEnv          []string // for tests that need a GPU
+	scratches       *scratches
+	remoteTransport *remoteTransport // nil without remote execution
+	frontEnds       atomic.Int64     // number of front ends running now, see run.HugePages
 	// commands must print only on stderr, since records do not keep which stream it was
 	errorOnly bool
 }
@@ -43,7 +43,7 @@ func (p *processes) run(ctx context.Context, a *graph.Action, argv []string, dir
 		return p.runHere(ctx, a, argv, dir)
 	}
 	if dir.here != nil {
-		return p.carrier.runElsewhere(ctx, a, argv, dir, here)
+		return p.remoteTransport.runRemote(ctx, a, argv, dir, here)
 	}
 	return here(ctx)
 }
@@ -131,7 +131,7 @@ func maxOutput(a *graph.Action) int {
 }
 
 // ask runs a query in the root, with the environment of a's commands: see discover.Ask.
-func (p *processes) ask(ctx context.Context, a *graph.Action, question []string, quiet bool) (said string, ok bool) {
+func (p *processes) ask(ctx context.Context, a *graph.Action, question []string, quiet bool) (printed string, ok bool) {
 	if p.scratches.open() != nil {
 		return "", false
 	}

@@ -20,9 +20,9 @@ import (
 
 // splitResourceUsage parses the lines of ptxas about functions, and returns the rest of the output.
 // The rest includes what ptxas prints without -v, such as warnings about slow code.
-func splitResourceUsage(said string) (rest string, functions []cache.Function) {
-	if !strings.Contains(said, "ptxas info") {
-		return said, nil
+func splitResourceUsage(printed string) (rest string, functions []cache.Function) {
+	if !strings.Contains(printed, "ptxas info") {
+		return printed, nil
 	}
 	var keep strings.Builder
 	arch := ""
@@ -31,7 +31,7 @@ func splitResourceUsage(said string) (rest string, functions []cache.Function) {
 		functions = append(functions, cache.Function{Name: name, Entry: entry})
 		last = &functions[len(functions)-1]
 	}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(printed) {
 		msg, isInfo := infoOf(line)
 		var name string
 		switch {

@@ -9,7 +9,7 @@ import (
 )
 
 // What ptxas 12.4 said with -v, but for the warnings and the barriers.
-const saidByPtxas = `ptxas info    : Overriding maximum register limit 256 for '_Z2k1Pfi' with  32 of maxrregcount option
+const printedByPtxas = `ptxas info    : Overriding maximum register limit 256 for '_Z2k1Pfi' with  32 of maxrregcount option
 ptxas info    : 40 bytes gmem, 16 bytes cmem[3]
 ptxas info    : Function properties for _Z2f2v
     8 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -29,7 +29,7 @@ ptxas info    : Used 24 registers, 364 bytes cmem[0]
 `
 
 func TestSplitResourceUsage(t *testing.T) {
-	rest, functions := splitResourceUsage(saidByPtxas)
+	rest, functions := splitResourceUsage(printedByPtxas)
 	const wantRest = `ptxas warning : Stack size for entry function '_Z2k2ILi3EEvPf' cannot be statically determined
 ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
 `

@@ -76,20 +76,20 @@ type Config struct {
 // Runner implements sched.Runner. It makes the decisions and delegates the work to its parts.
 type Runner struct {
 	Config
-	makers        makers
-	discovery     *discover.Discovery
-	tree          buildTree
-	generated     *generatedFiles
-	intermediates *intermediates
-	provenance    *provenance
-	keys          *keys
-	scratches     *scratches
-	processes     *processes
-	canonical     *canonicalizer
-	stability     *stability
-	carrier       *carrier // nil without remote execution
-	misparses     *misparses
-	repeated      repeatedOutput
+	makers          makers
+	discovery       *discover.Discovery
+	tree            buildTree
+	generated       *generatedFiles
+	intermediates   *intermediates
+	provenance      *provenance
+	keys            *keys
+	scratches       *scratches
+	processes       *processes
+	canonical       *canonicalizer
+	stability       *stability
+	remoteTransport *remoteTransport // nil without remote execution
+	misparses       *misparses
+	repeated        repeatedOutput
 
 	mu       sync.Mutex
 	pending  map[graph.ActionID]*pending
@@ -108,7 +108,7 @@ func New(c Config) *Runner {
 	r.intermediates = newIntermediates(r.makers, c.Root, c.IntermediateStore, r.remake)
 	r.discovery = discover.New(discover.Config{
 		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Plain: c.Plain,
-		Made: r.makers.isMade, Intermediate: r.makers.isIntermediate, Ask: r.processes.ask,
+		Made: r.makers.isMade, Intermediate: r.makers.isIntermediate, Query: r.processes.ask,
 	})
 	r.generated = &generatedFiles{makers: r.makers, tree: r.tree}
 	r.provenance = &provenance{makers: r.makers, root: c.Root, tools: c.Tools, keyEnv: c.KeyEnv, digest: r.digest, named: r.discovery.Named}
@@ -117,9 +117,9 @@ func New(c Config) *Runner {
 	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead, base: c.Base}
 	r.stability = &stability{makers: r.makers, root: c.Root, env: c.Env, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
 	if c.Elsewhere != nil {
-		r.carrier = &carrier{elsewhere: c.Elsewhere, platform: c.Platform, cost: c.Cost, memory: c.Memory, root: c.Root, env: c.Env, keyEnv: c.KeyEnv, files: c.Files,
+		r.remoteTransport = &remoteTransport{elsewhere: c.Elsewhere, platform: c.Platform, cost: c.Cost, memory: c.Memory, root: c.Root, env: c.Env, keyEnv: c.KeyEnv, files: c.Files,
 			digest: r.digest, named: r.discovery.Named, ask: r.processes.ask, here: r.processes.runHere}
-		r.processes.carrier = r.carrier
+		r.processes.remoteTransport = r.remoteTransport
 	}
 	r.misparses = &misparses{makers: r.makers, processes: r.processes, exists: c.Listing.Exists, known: c.Misparsed}
 	return r
@@ -205,11 +205,11 @@ func failed(err error) sched.Result { return sched.Result{Status: sched.Failed, 
 
 // Execute implements sched.Runner.
 func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	return r.ExecuteElsewhere(ctx, a, nil)
+	return r.ExecuteRemote(ctx, a, nil)
 }
 
-// ExecuteElsewhere implements sched.Distributor. If here is nil, a runs only locally.
-func (r *Runner) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
+// ExecuteRemote implements sched.Distributor. If here is nil, a runs only locally.
+func (r *Runner) ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
 	res := r.executeChecked(ctx, a, here)
 	if !res.Short && !res.Lost { // else the scheduler may execute it again
 		r.intermediates.release(a)
@@ -236,7 +236,7 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 	}
 	r.retryAlone(a, p, &res)
 	if p.there != nil && !res.Short {
-		r.carrier.judge(p.there, res.Status != sched.Failed)
+		r.remoteTransport.judge(p.there, res.Status != sched.Failed)
 	}
 	r.drop(a, &res)
 	if res.Status == sched.Failed {

@@ -78,8 +78,8 @@ func (l lab) link(folder, arch string, flags, inputs []string) string {
 	}
 	cmd := exec.Command("nvlink", append(append(args, inputs...), "-lcudadevrt")...)
 	cmd.Dir = filepath.Join(l.dir, folder)
-	said, err := cmd.CombinedOutput()
-	return fmt.Sprintf("%v\n%s\n%s\n%s", err, said, l.read(folder+"/reg.c"), l.read(folder+"/out.cubin"))
+	printed, err := cmd.CombinedOutput()
+	return fmt.Sprintf("%v\n%s\n%s\n%s", err, printed, l.read(folder+"/reg.c"), l.read(folder+"/out.cubin"))
 }
 
 var sources = map[string]string{
@@ -301,8 +301,8 @@ func TestWithFatbinIsAnObject(t *testing.T) {
 	}
 	l.write("a.o", object)
 	for _, tool := range []string{"readelf -aW a.o", "objdump -h a.o", "ld -r a.o -o r.o", "ar crD a.a a.o", "strip -g a.o -o s.o"} {
-		if said := l.run(strings.Fields(tool)...); strings.Contains(strings.ToLower(said), "warning") {
-			t.Errorf("%s: %s", tool, said)
+		if printed := l.run(strings.Fields(tool)...); strings.Contains(strings.ToLower(printed), "warning") {
+			t.Errorf("%s: %s", tool, printed)
 		}
 	}
 }

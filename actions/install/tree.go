@@ -93,7 +93,7 @@ func (k *Package) cmakeTree(read []string) (string, error) {
 	w.line("# Written by kbuild cmake, for kbuild_add_library.")
 	w.line("cmake_policy(VERSION 3.20...4.0)")
 	w.line("get_property(@languages GLOBAL PROPERTY ENABLED_LANGUAGES)")
-	targets, wanted := k.cmakeAsked()
+	targets, wanted := k.cmakeQueried()
 	w.line(`set(@wanted "%s")`, strings.Join(wanted, ";"))
 	for _, e := range k.libraries() {
 		if err := k.cmakeChecks(w, e); err != nil {
@@ -126,8 +126,8 @@ func (k *Package) cmakeTree(read []string) (string, error) {
 	return w.String(), nil
 }
 
-// cmakeAsked returns the requested targets, and the names of all targets that their links need.
-func (k *Package) cmakeAsked() (targets, wanted []string) {
+// cmakeQueried returns the requested targets, and the names of all targets that their links need.
+func (k *Package) cmakeQueried() (targets, wanted []string) {
 	for _, e := range k.libraries() {
 		if slices.Contains(k.tree.Labels, e.Label) {
 			targets = append(targets, k.Name+"::"+e.Name)

@@ -103,7 +103,7 @@ func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
 	if i := slices.IndexFunc(argv, clang.LooksInRelative); i >= 0 {
 		return leave("%s is relative, and clang is asked in another folder", argv[i])
 	}
-	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, "", f.host.Source, output+".o")}
+	q := compiler.Question{Tool: "hip", Args: clang.Query(argv, "", f.host.Source, output+".o")}
 	isID := func(a string) bool { return strings.HasPrefix(a, clang.CUID) }
 	if i := slices.IndexFunc(argv, isID); i >= 0 { // the driver may print a message about it
 		q.Args = append(q.Args, argv[i])
@@ -195,11 +195,11 @@ func (b *build) hipDeps(ctx context.Context) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// hipSaid returns what clang prints for the command.
-func (b *build) hipSaid() string {
+// hipPrinted returns what clang prints for the command.
+func (b *build) hipPrinted() string {
 	var text strings.Builder
 	for _, a := range b.graph.Actions {
-		text.Write(b.said[a.ID])
+		text.Write(b.printed[a.ID])
 	}
 	return text.String()
 }

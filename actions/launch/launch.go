@@ -277,9 +277,9 @@ func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err error) {
 	argv, source := f.wholeArgv(), f.command.Source
 	if n := len(f.command.Linked); n > 0 {
-		argv = append(argv[:len(argv)-n], compiler.AskInput)
+		argv = append(argv[:len(argv)-n], compiler.QueryInput)
 	}
-	q := compiler.Question{Tool: "nvcc", Args: append(nvcc.Ask(argv, source, f.output(), depfile), more...)}
+	q := compiler.Question{Tool: "nvcc", Args: append(nvcc.Query(argv, source, f.output(), depfile), more...)}
 	return f.answer(ctx, q, "nvcc --dryrun")
 }
 
@@ -287,7 +287,7 @@ func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err e
 // by names the driver and the option of the query.
 func (f *facts) answer(ctx context.Context, q compiler.Question, by string) (run plan.DryRun, err error) {
 	if _, known := f.steps.Runs[q.Key()]; !known {
-		if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
+		if err := f.steps.Query(ctx, []compiler.Question{q}); err != nil {
 			return run, err
 		}
 	}
@@ -439,11 +439,11 @@ type build struct {
 	isPlaced bool // the command line names the base directory
 	placed   bool // the outputs depend on the path of the base directory
 
-	runner *execute.Runner
-	db     *tree.DB
-	said   map[graph.ActionID][]byte
-	peaks  map[string]int64 // bytes, see peak
-	failed error
+	runner  *execute.Runner
+	db      *tree.DB
+	printed map[graph.ActionID][]byte
+	peaks   map[string]int64 // bytes, see peak
+	failed  error
 
 	asked   sync.Map // the memory that was requested with a lease, in bytes, by graph.ActionID
 	starved string   // see Result
@@ -544,7 +544,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 				l.Memory.NoteShort(l.Dir, 2*max(compilerMemory, n.(int64)))
 			}
 		}})
-	b.said, b.peaks = map[graph.ActionID][]byte{}, map[string]int64{}
+	b.printed, b.peaks = map[graph.ActionID][]byte{}, map[string]int64{}
 	var want []graph.ActionID
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
@@ -623,7 +623,7 @@ const compilerMemory = 512 << 20
 func (b *build) Start(int)             {}
 func (b *build) Started(*graph.Action) {}
 func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
-	b.said[a.ID] = r.Output
+	b.printed[a.ID] = r.Output
 	if rec := b.db.LastRun(a.Outputs[0]); rec != nil && rec.MaxRSS > 0 {
 		b.peaks[peak(a)] = rec.MaxRSS
 	}
@@ -664,14 +664,14 @@ func (b *build) sources(ctx context.Context) (files []string, err error) {
 func (b *build) inOrder() string {
 	switch {
 	case b.hip != nil:
-		return b.hipSaid()
+		return b.hipPrinted()
 	case b.host != nil:
-		return string(b.said[b.graph.Actions[0].ID])
+		return string(b.printed[b.graph.Actions[0].ID])
 	}
 	var text strings.Builder
 	text.WriteString(b.dryRun.Said)
 	for _, a := range b.ordered() {
-		text.Write(b.said[a.ID])
+		text.Write(b.printed[a.ID])
 	}
 	return text.String()
 }

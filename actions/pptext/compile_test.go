@@ -190,8 +190,8 @@ func (tc *toolchain) compile(canonical bool) (r result) {
 	tc.step([]string{"-E", "main.cpp4.ii"})
 	r.device, r.host = settle("main.cpp1.ii", Options{}), settle("main.cpp4.ii", Options{})
 	for _, words := range [][]string{{"cicc"}, {"cudafe++"}} {
-		if said := tc.step(words); said != "" {
-			tc.t.Errorf("%s said\n%s", words, said)
+		if printed := tc.step(words); printed != "" {
+			tc.t.Errorf("%s said\n%s", words, printed)
 		}
 	}
 	r.split = settle("main.cudafe1.cpp", Options{DropFalse: true})

@@ -18,7 +18,7 @@ import (
 
 // aroundClang watches the folders in which a clang looks for gcc, for its own libraries, and for
 // linkers.
-func (w *world) aroundClang(clang string) {
+func (w *hostEnv) aroundClang(clang string) {
 	bin := realDir(clang)
 	for _, dir := range []string{bin, filepath.Dir(bin), filepath.Join(bin, "../lib"), "/opt/rh", "/etc/env.d/gcc"} {
 		w.watch(dir)
@@ -58,9 +58,9 @@ func (w *world) aroundClang(clang string) {
 
 // gccOf returns the version of the gcc whose headers, libraries and start files a clang uses, and a
 // file whose content identifies that gcc.
-func (w *world) gccOf(clang string) (version, file string) {
-	said, _ := w.output(clang, "-v", "-E", "-x", "c++", os.DevNull, "-o", os.DevNull)
-	m := selectedGCC().FindStringSubmatch(said)
+func (w *hostEnv) gccOf(clang string) (version, file string) {
+	printed, _ := w.output(clang, "-v", "-E", "-x", "c++", os.DevNull, "-o", os.DevNull)
+	m := selectedGCC().FindStringSubmatch(printed)
 	if m == nil {
 		return "", ""
 	}
@@ -73,7 +73,7 @@ var configurationRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustC
 
 // configuration adds the configuration files of a clang to its parts. clang names those that it
 // reads by default in its version text; they may name further ones.
-func (w *world) configuration(version string, parts map[string]string) {
+func (w *hostEnv) configuration(version string, parts map[string]string) {
 	var todo []string
 	for _, m := range configurationRE().FindAllStringSubmatch(version, -1) {
 		todo = append(todo, m[1])

@@ -26,7 +26,7 @@ const debianCUDA = "/usr/lib/cuda"
 
 // clang finds and identifies the clang that compiles for the toolkit k. It reduces k.Archs to the
 // architectures that both support.
-func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, string) {
+func (w *hostEnv) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, string) {
 	driver := w.lookup(w.req.Compiler, w.env("PATH"))
 	if driver == "" {
 		return nil, fmt.Sprintf("Looked for %s in PATH. Install it (on Debian and Ubuntu: apt install clang), or name another as compiler "+
@@ -49,7 +49,7 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 	}
 	// Clang's code generator may know sm_90a before its driver does (17).
 	k.Archs = slices.DeleteFunc(k.Archs, func(a gencode.Code) bool { return a.Suffix != "" && complaint(w.clangSteps(c, a).Said) != "" })
-	if c.Driver.ID, err = w.clangIdentity(driver, version, c.CUDAPath, steps); err != nil {
+	if c.Driver.ID, err = w.clangFingerprint(driver, version, c.CUDAPath, steps); err != nil {
 		return nil, err.Error()
 	}
 	c.Libs, _ = filepath.Glob(filepath.Join(deviceLibs, "*.bc"))
@@ -59,8 +59,8 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 // askClang finds the --cuda-path with which clang uses the toolkit k and no other, and returns the
 // steps of a compile. The device library that clang links shows which toolkit it uses. (By default
 // clang looks in /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
-func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (clang.Steps, string) {
-	said, newest := "", k.Archs[0]
+func (w *hostEnv) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (clang.Steps, string) {
+	printed, newest := "", k.Archs[0]
 	for _, a := range k.Archs {
 		if a.Suffix == "" {
 			newest = a
@@ -75,10 +75,10 @@ func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) 
 				return steps, ""
 			}
 		}
-		said += fmt.Sprintf(" With --cuda-path=%s: %.300s", dir, cmp.Or(complaint(steps.Said), "it uses other device libraries."))
+		printed += fmt.Sprintf(" With --cuda-path=%s: %.300s", dir, cmp.Or(complaint(steps.Said), "it uses other device libraries."))
 	}
 	return clang.Steps{}, fmt.Sprintf("%s does not accept the toolkit of %s, whose device libraries are in %s.%s "+
-		"Set CUDA_HOME to a toolkit that it accepts.", c.Driver.Path, k.NVCC.Path, deviceLibs, said)
+		"Set CUDA_HOME to a toolkit that it accepts.", c.Driver.Path, k.NVCC.Path, deviceLibs, printed)
 }
 
 func sameFile(a, b string) bool {
@@ -91,10 +91,10 @@ func sameFile(a, b string) bool {
 }
 
 // clangSteps queries the steps of a compile for some GPU.
-func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
-	compile := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Codes: []gencode.Code{arch}}
+func (w *hostEnv) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
+	compile := compiler.Compile{Source: clang.QuerySource, Output: compiler.AskOutput, Codes: []gencode.Code{arch}}
 	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, "", compiler.Options{})
-	return w.steps(append(argv[:1:1], clang.Ask(argv, "", compile.Source, compile.Output)...), nil)
+	return w.steps(append(argv[:1:1], clang.Query(argv, "", compile.Source, compile.Output)...), nil)
 }
 
 // linkerTools are the programs of clang's own LLVM that pack and link relocatable CUDA code.
@@ -102,7 +102,7 @@ var linkerTools = []string{"clang-offload-packager", "llvm-offload-binary", "cla
 
 // addSystem adds the files from which a clang driver detects the distribution to its parts: its
 // links differ between distributions.
-func (w *world) addSystem(parts map[string]string) {
+func (w *hostEnv) addSystem(parts map[string]string) {
 	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release", "/etc/lsb-release", "/etc/redhat-release", "/etc/debian_version", "/etc/SuSE-release"} {
 		if w.there(file) {
 			parts[file] = file
@@ -110,10 +110,10 @@ func (w *world) addSystem(parts map[string]string) {
 	}
 }
 
-// clangIdentity returns a fingerprint of clang, of the programs that it runs, and of the shared
+// clangFingerprint returns a fingerprint of clang, of the programs that it runs, and of the shared
 // libraries of both. As a host compiler clang uses the headers of an installed gcc; the fingerprint
 // covers other files of that gcc.
-func (w *world) clangIdentity(driver, version, cudaPath string, steps clang.Steps) (string, error) {
+func (w *hostEnv) clangFingerprint(driver, version, cudaPath string, steps clang.Steps) (string, error) {
 	parts := map[string]string{"clang++": driver}
 	for _, argv := range steps.Steps {
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
@@ -138,5 +138,5 @@ func (w *world) clangIdentity(driver, version, cudaPath string, steps clang.Step
 	if host.Error != "" {
 		return "", errors.New(host.Error)
 	}
-	return w.identity(parts, version, host.ID)
+	return w.fingerprint(parts, version, host.ID)
 }

@@ -36,7 +36,7 @@ func TestRealClang(t *testing.T) {
 	}
 	for variable, file := range map[string]string{
 		"PATH":            find("ptxas", os.Getenv("PATH")),
-		"LD_LIBRARY_PATH": newWorld(t.Context(), r).sharedLibs(k.Driver.Path)["libz.so.1"],
+		"LD_LIBRARY_PATH": newHostEnv(t.Context(), r).sharedLibs(k.Driver.Path)["libz.so.1"],
 	} {
 		t.Run(variable, func(t *testing.T) {
 			if file == "" {

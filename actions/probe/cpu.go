@@ -30,13 +30,13 @@ func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
 	}
 	slices.Sort(compilers)
 	h := sha256.New()
-	w := newWorld(ctx, r)
+	w := newHostEnv(ctx, r)
 	for _, c := range slices.Compact(compilers) {
 		if c == "" {
 			continue
 		}
-		said, _ := w.output(slices.Concat([]string{c, "-###", "-S", "-x", "c", os.DevNull, "-o", os.DevNull}, option)...)
-		for _, word := range strings.Fields(said) {
+		printed, _ := w.output(slices.Concat([]string{c, "-###", "-S", "-x", "c", os.DevNull, "-o", os.DevNull}, option)...)
+		for _, word := range strings.Fields(printed) {
 			if !strings.Contains(word, "/") { // omit the paths of its parts
 				fmt.Fprintln(h, word)
 			}

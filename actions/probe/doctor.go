@@ -22,7 +22,7 @@ func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string,
 		tell(Finding{Fails, "temporary files", err.Error()})
 		return false
 	}
-	w := newWorld(ctx, r)
+	w := newHostEnv(ctx, r)
 	f := w.collect()
 	if err := ctx.Err(); err != nil {
 		tell(Finding{Fails, "", err.Error()})
@@ -64,7 +64,7 @@ func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string,
 
 // toolkit reports whether the toolkit that a build would use is complete, and which others are
 // installed.
-func (d *report) toolkit(w *world, k *plan.Toolkit) {
+func (d *report) toolkit(w *hostEnv, k *plan.Toolkit) {
 	d.ok("CUDA toolkit", fmt.Sprintf("%s at %s", k.Build, k.NVCC.Path))
 	if k.Clang != nil {
 		d.ok("CUDA compiler", described(k.Clang.Driver)+" with --cuda-path="+k.Clang.CUDAPath)
@@ -136,7 +136,7 @@ func (d *report) lto(k *plan.Toolkit) {
 
 // unsplit returns why nvcc runs as one command for plain code, or "" if its steps can be split. It
 // queries nvcc as a build does.
-func (w *world) unsplit(k *plan.Toolkit) string {
+func (w *hostEnv) unsplit(k *plan.Toolkit) string {
 	if missing := nvcc.Missing(k.Programs); missing != "" {
 		return missing
 	}
@@ -145,10 +145,10 @@ func (w *world) unsplit(k *plan.Toolkit) string {
 	}
 	cc := nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path}
 	compile := cc.Compile(compiler.Compile{Source: "a.cu", Output: "a.o", Depfile: "a.d", Mode: "whole", Codes: k.Archs[:1]}, compiler.Options{})
-	link := cc.DeviceLink(nvcc.DeviceLink{Inputs: []string{compiler.AskInput}, Output: "a.o", Codes: k.Archs[:1]}, compiler.Options{})
+	link := cc.DeviceLink(nvcc.DeviceLink{Inputs: []string{compiler.QueryInput}, Output: "a.o", Codes: k.Archs[:1]}, compiler.Options{})
 	steps := &Steps{drivers: map[string]driver{"nvcc": {k.NVCC.Path, os.Environ()}}}
 	answer := func(argv []string) (string, error) {
-		a, _ := steps.ask(w.ctx, compiler.Question{Tool: "nvcc", Args: nvcc.Ask(argv, "a.cu", "a.o", "a.d")})
+		a, _ := steps.ask(w.ctx, compiler.Question{Tool: "nvcc", Args: nvcc.Query(argv, "a.cu", "a.o", "a.d")})
 		if a.Error != "" {
 			return "", fmt.Errorf("nvcc --dryrun: %s", a.Error)
 		}
@@ -170,7 +170,7 @@ func (w *world) unsplit(k *plan.Toolkit) string {
 }
 
 // hip reports the tools that compile HIP targets.
-func (d *report) hip(w *world, f plan.Facts) {
+func (d *report) hip(w *hostEnv, f plan.Facts) {
 	k := f.HIP
 	if k == nil {
 		d.fail("HIP compiler", f.HIPError)
@@ -207,7 +207,7 @@ func (d *report) hip(w *world, f plan.Facts) {
 }
 
 // others returns toolkits that a build would not use, each once even if it has several names.
-func (w *world) others(used string) []string {
+func (w *hostEnv) others(used string) []string {
 	seen := map[string]bool{}
 	first := func(p string) bool {
 		real, err := filepath.EvalSymlinks(p)

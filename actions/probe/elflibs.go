@@ -48,7 +48,7 @@ type needing struct {
 //
 // Where ldconfig knows several builds of a library for several processors, all are returned. The
 // second and later roles have a number after the name.
-func (w *world) sharedLibs(program string) map[string]string {
+func (w *hostEnv) sharedLibs(program string) map[string]string {
 	libs := map[string]string{}
 	// $ORIGIN is the folder of the file, not of a link to it.
 	real, err := filepath.EvalSymlinks(program)
@@ -84,7 +84,7 @@ func (w *world) sharedLibs(program string) map[string]string {
 }
 
 // addLibraries adds the shared libraries of the parts with the given roles to the parts of a tool.
-func (w *world) addLibraries(parts map[string]string, roles []string) {
+func (w *hostEnv) addLibraries(parts map[string]string, roles []string) {
 	for _, role := range roles {
 		for name, file := range w.sharedLibs(parts[role]) {
 			parts[role+" "+name] = file
@@ -94,7 +94,7 @@ func (w *world) addLibraries(parts map[string]string, roles []string) {
 
 // needed returns the libraries that an ELF file names; ok is false if file is not ELF. Each file is
 // read once: debug/elf reads the string table for each query, and libLLVM's has megabytes.
-func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
+func (w *hostEnv) needed(file string, inherited []string) (n needing, ok bool) {
 	n, known := w.needs[file]
 	if !known {
 		w.reads(file)
@@ -149,7 +149,7 @@ func searched(f *elf.File, tag elf.DynTag, file string) []string {
 
 // loaded returns the files that the loader may load for a name: the first that fits the machine, or
 // all that ldconfig knows.
-func (w *world) loaded(name string, by needing) []string {
+func (w *hostEnv) loaded(name string, by needing) []string {
 	fits := func(file string) bool {
 		if !w.there(file) {
 			return false
@@ -193,7 +193,7 @@ func (w *world) loaded(name string, by needing) []string {
 // forProcessors returns the builds of a library for some processors, in subfolders of a search
 // folder: glibc-hwcaps, and up to glibc 2.36 the others. It returns all of them, whatever the
 // processor of this machine. Absent subfolders are recorded, since they may appear.
-func (w *world) forProcessors(dir, name string, fits func(string) bool) (files []string) {
+func (w *hostEnv) forProcessors(dir, name string, fits func(string) bool) (files []string) {
 	for _, sub := range []string{"glibc-hwcaps", "tls", "haswell", "xeon_phi", "avx512_1", "x86_64"} {
 		top := filepath.Join(dir, sub)
 		if !w.there(top) {
@@ -214,7 +214,7 @@ func (w *world) forProcessors(dir, name string, fits func(string) bool) (files [
 }
 
 // preloaded returns the libraries that the loader adds to every program.
-func (w *world) preloaded() []string {
+func (w *hostEnv) preloaded() []string {
 	const file = "/etc/ld.so.preload"
 	if !w.there(file) {
 		return nil
@@ -226,7 +226,7 @@ func (w *world) preloaded() []string {
 
 // ldconfig returns the index of ldconfig: files by the name of a library. Without an index it is
 // empty.
-func (w *world) ldconfig() map[string][]string {
+func (w *hostEnv) ldconfig() map[string][]string {
 	if w.libIndex == nil {
 		w.libIndex = map[string][]string{}
 		if file := "/etc/ld.so.cache"; w.there(file) {

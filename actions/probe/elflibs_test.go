@@ -60,7 +60,7 @@ func loaderSays(t *testing.T, program string, vars ...string) map[string]string 
 }
 
 func sharedLibs(t *testing.T, program string, vars map[string]string) map[string]string {
-	w := newWorld(t.Context(), Request{Env: env(vars)})
+	w := newHostEnv(t.Context(), Request{Env: env(vars)})
 	return w.sharedLibs(program)
 }
 
@@ -112,7 +112,7 @@ func TestSharedLibs(t *testing.T) {
 // folder that may come and the loader.
 func TestLibsForProcessors(t *testing.T) {
 	dir := linked(t, "--enable-new-dtags")
-	w := newWorld(t.Context(), Request{Env: env(nil)})
+	w := newHostEnv(t.Context(), Request{Env: env(nil)})
 	found := w.sharedLibs(dir + "/bin/prog")
 	if loader := found["loader"]; !filepath.IsAbs(loader) || !exists(loader) {
 		t.Errorf("the loader is %q", loader)
@@ -146,7 +146,7 @@ func TestSharedLibsOfCompilers(t *testing.T) {
 	if libs := sharedLibs(t, "/dev/null", nil); len(libs) != 0 {
 		t.Errorf("/dev/null is made of %v", libs)
 	}
-	w := newWorld(t.Context(), Request{Env: env(nil)})
+	w := newHostEnv(t.Context(), Request{Env: env(nil)})
 	if w.sharedLibs(""); len(w.read) != 0 {
 		t.Errorf("a program that is absent depends on %v", w.read)
 	}

@@ -19,13 +19,13 @@ func TestGPUs(t *testing.T) {
 		}
 	}
 	path := filepath.Join(root, "bin")
-	identity := func() string { return GPUs(root, func(string) string { return path }) }
+	fingerprint := func() string { return GPUs(root, func(string) string { return path }) }
 	seen := map[string]bool{"": true}
 	different := func(what string) {
 		t.Helper()
-		if id := identity(); seen[id] {
+		if id := fingerprint(); seen[id] {
 			t.Errorf("%s changes nothing", what)
-		} else if id != identity() {
+		} else if id != fingerprint() {
 			t.Errorf("%s: asked twice, two answers", what)
 		} else {
 			seen[id] = true
@@ -35,7 +35,7 @@ func TestGPUs(t *testing.T) {
 	write("bin/nvidia-smi", "")
 	write("proc/driver/nvidia/version", "550.54.15")
 	write("dev/nvidia0", "")
-	if id := identity(); id != "" {
+	if id := fingerprint(); id != "" {
 		t.Error("known without a card")
 	}
 	write(card, "Model: A100\nGPU UUID: GPU-1\n")
@@ -51,7 +51,7 @@ func TestGPUs(t *testing.T) {
 	write("bin/nvidia-smi", "another")
 	different("another nvidia-smi")
 	os.Remove(filepath.Join(root, "proc/driver/nvidia/version"))
-	if id := identity(); id != "" {
+	if id := fingerprint(); id != "" {
 		t.Error("known without a driver")
 	}
 }

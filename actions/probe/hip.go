@@ -23,7 +23,7 @@ const hipccVerbose = "HIPCC_VERBOSE=1"
 
 // hip finds and identifies the HIP compiler. A dry run (-###) of the compiler shows what it runs
 // and reads; nothing is guessed from a layout.
-func (w *world) hip() (*plan.HIP, string) {
+func (w *hostEnv) hip() (*plan.HIP, string) {
 	drivers, looked := w.findHIP()
 	if drivers == nil {
 		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install ROCm's HIP compiler (" + installHIP(osRelease()) + "), or set ROCM_PATH."
@@ -50,7 +50,7 @@ func (w *world) hip() (*plan.HIP, string) {
 }
 
 // identifyHIP finds the architectures that a HIP compiler supports, and its fingerprint.
-func (w *world) identifyHIP(k *plan.HIP, parts map[string]string, version string) (*plan.HIP, string) {
+func (w *hostEnv) identifyHIP(k *plan.HIP, parts map[string]string, version string) (*plan.HIP, string) {
 	major, _, _ := strings.Cut(version, ".")
 	k.Major, _ = strconv.Atoi(major)
 	for _, c := range w.knownTo(k.Clang.Path, "amdgcn-amd-amdhsa", gencode.GFX) {
@@ -63,7 +63,7 @@ func (w *world) identifyHIP(k *plan.HIP, parts map[string]string, version string
 	gcc, crtbegin := w.gccOf(k.Clang.Path)
 	parts["crtbegin.o"] = crtbegin
 	// The content of configuration files is part of the fingerprint, and not their paths.
-	id, err := w.identity(parts, configurationRE().ReplaceAllString(text, ""), gcc)
+	id, err := w.fingerprint(parts, configurationRE().ReplaceAllString(text, ""), gcc)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -74,7 +74,7 @@ func (w *world) identifyHIP(k *plan.HIP, parts map[string]string, version string
 }
 
 // knownTo returns the GPUs of a target that a clang knows, or nil if clang cannot list them.
-func (w *world) knownTo(clang, target string, kind gencode.Kind) []gencode.Code {
+func (w *hostEnv) knownTo(clang, target string, kind gencode.Kind) []gencode.Code {
 	text, err := w.output(clang, "--target="+target, "-nogpulib", "-print-supported-cpus")
 	if err != nil {
 		return nil
@@ -90,7 +90,7 @@ func (w *world) knownTo(clang, target string, kind gencode.Kind) []gencode.Code 
 
 // findHIP looks for the compiler that the manifest names, or hipcc: in PATH, then where ROCm is. It
 // returns more than one only if the manifest requires a version.
-func (w *world) findHIP() (drivers, looked []string) {
+func (w *hostEnv) findHIP() (drivers, looked []string) {
 	name := cmp.Or(w.req.HIPCompiler, "hipcc")
 	looked = append(looked, name+" in PATH")
 	if p := w.lookup(name, w.env("PATH")); p != "" {
@@ -119,7 +119,7 @@ func (w *world) findHIP() (drivers, looked []string) {
 
 // hipEnv returns the variables that commands of the HIP compiler get, and that enter their keys.
 // HIP_PLATFORM is always set: hipcc compiles for NVIDIA wherever it finds an nvcc.
-func (w *world) hipEnv() []string {
+func (w *hostEnv) hipEnv() []string {
 	env := []string{"HIP_PLATFORM=amd"}
 	for _, name := range run.HIPNames {
 		if v := w.env(name); v != "" {
@@ -131,7 +131,7 @@ func (w *world) hipEnv() []string {
 }
 
 // askHIP queries a compile and a link for some GPU, and returns the files that they run, by role.
-func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
+func (w *hostEnv) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	parts = map[string]string{"driver": k.Driver.Path}
 	here := filepath.Dir(k.Driver.Path)
 	// Programs that a hipcc script runs.
@@ -198,7 +198,7 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 
 // offloadPrograms finds the programs of the new offload driver beside a clang. All are parts of
 // that clang.
-func (w *world) offloadPrograms(clang string, parts map[string]string) map[string]string {
+func (w *hostEnv) offloadPrograms(clang string, parts map[string]string) map[string]string {
 	found := map[string]string{}
 	for _, name := range []string{"clang-linker-wrapper", "llvm-offload-wrapper", "llvm-offload-binary", "clang-offload-packager", "clang-offload-bundler", "lld"} {
 		file := filepath.Join(realDir(clang), name)
@@ -218,20 +218,20 @@ func (w *world) offloadPrograms(clang string, parts map[string]string) map[strin
 }
 
 // compileAndLink queries the steps of a compile and of a link of its output.
-func (w *world) compileAndLink(k *plan.HIP) (compile, link clang.Steps) {
-	return w.hipSteps(k, "-c", "-x", "hip", clang.AskSource), w.hipSteps(k, "--hip-link", compiler.AskInput)
+func (w *hostEnv) compileAndLink(k *plan.HIP) (compile, link clang.Steps) {
+	return w.hipSteps(k, "-c", "-x", "hip", clang.QuerySource), w.hipSteps(k, "--hip-link", compiler.QueryInput)
 }
 
 // hipSteps queries the steps of a command for gfx906, which every clang knows.
-func (w *world) hipSteps(k *plan.HIP, args ...string) clang.Steps {
+func (w *hostEnv) hipSteps(k *plan.HIP, args ...string) clang.Steps {
 	argv := append([]string{k.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
 	return w.steps(append(argv, "-o", compiler.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
 }
 
 // steps queries hipcc or clang. A failed query is not an error here: its output still has steps,
 // and the planner queries again.
-func (w *world) steps(argv, env []string) clang.Steps {
-	dir, err := askFolder()
+func (w *hostEnv) steps(argv, env []string) clang.Steps {
+	dir, err := queryFolder()
 	if w.note(err); err != nil {
 		return clang.Steps{Said: err.Error()}
 	}
@@ -263,7 +263,7 @@ func hipIncludes(steps [][]string) []string {
 }
 
 // deviceLibs returns all device libraries in the folders that a compile reads some from.
-func (w *world) deviceLibs(steps [][]string) []string {
+func (w *hostEnv) deviceLibs(steps [][]string) []string {
 	var libs []string
 	for _, argv := range steps {
 		for i, a := range argv[:len(argv)-1] {
@@ -284,7 +284,7 @@ func (w *world) deviceLibs(steps [][]string) []string {
 }
 
 // rocm returns the ROCm folder that a clang command uses.
-func (w *world) rocm(clang []string) string {
+func (w *hostEnv) rocm(clang []string) string {
 	dir := cmp.Or(w.env("ROCM_PATH"), "/opt/rocm")
 	for _, a := range clang {
 		if d, ok := strings.CutPrefix(a, "--rocm-path="); ok {
@@ -295,7 +295,7 @@ func (w *world) rocm(clang []string) string {
 }
 
 // lookedForLibs returns where clang looks for device libraries, for the message that it has none.
-func (w *world) lookedForLibs(clang []string) []string {
+func (w *hostEnv) lookedForLibs(clang []string) []string {
 	var dirs []string
 	for _, a := range clang {
 		for _, option := range []string{"--hip-device-lib-path=", "--rocm-device-lib-path="} {

@@ -115,7 +115,7 @@ func hipSteps(t *testing.T, called string) {
 		}
 		s := OpenSteps(memo, plan.Facts{HIP: k}, os.Environ(), nil)
 		if _, known := s.Runs[question.Key()]; !known {
-			if err := s.Ask(t.Context(), []compiler.Question{question}); err != nil {
+			if err := s.Query(t.Context(), []compiler.Question{question}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -149,7 +149,7 @@ func TestHIPWrapperIsAsked(t *testing.T) {
 	if q.Key() == other.Key() || !strings.HasPrefix(q.Key(), "hip\n") {
 		t.Errorf("two questions have the key %q", q.Key())
 	}
-	if err := s.Ask(t.Context(), []compiler.Question{q}); err != nil {
+	if err := s.Query(t.Context(), []compiler.Question{q}); err != nil {
 		t.Fatal(err)
 	}
 	if a := s.Runs[q.Key()]; a.Text != "--dry-run\n1\n" {
@@ -257,8 +257,8 @@ func TestHIPOldLibs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const said = `echo "clang++-22: error: cannot find ROCm device library for ABI version 6, which requires ROCm 6.3 or higher; provide its path"` + "\n"
-	write(t, file, strings.Replace(string(text), "case", said+"case", 1), 0o755)
+	const printed = `echo "clang++-22: error: cannot find ROCm device library for ABI version 6, which requires ROCm 6.3 or higher; provide its path"` + "\n"
+	write(t, file, strings.Replace(string(text), "case", printed+"case", 1), 0o755)
 	k, fault := collectHIP(t, map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"})
 	if k == nil || !strings.Contains(k.LibsFault, "ROCm 6.3") || !strings.Contains(k.LibsFault, "-mcode-object-version=5") {
 		t.Errorf("%+v %s", k, fault)

@@ -20,7 +20,7 @@ import (
 
 // ownLLVM returns the folder of clang's own LLVM if that has an lld but a link would run another.
 // It returns "" otherwise.
-func (w *world) ownLLVM(compile, link clang.Steps) string {
+func (w *hostEnv) ownLLVM(compile, link clang.Steps) string {
 	own := ""
 	for _, argv := range compile.Steps {
 		if len(argv) > 1 && argv[1] == "-cc1" {
@@ -66,7 +66,7 @@ extern "C" __attribute__((global)) void kbuild_trial(float *p) { *p = __ocml_sin
 // tryHIP compiles and links two lines for gfx906, in the steps of a build. A failure about bitcode
 // of another LLVM is a fault of the installation, which a build would meet after minutes. Other
 // failures are only reported by doctor.
-func (w *world) tryHIP(k *plan.HIP) {
+func (w *hostEnv) tryHIP(k *plan.HIP) {
 	if len(k.DeviceLibs) == 0 {
 		return // another check reports missing device libraries
 	}
@@ -76,13 +76,13 @@ func (w *world) tryHIP(k *plan.HIP) {
 		return
 	}
 	arch := gencode.Code{Kind: gencode.GFX, Name: "gfx906"}
-	said := w.try(dir, k.Env, []string{k.Driver.Path, "--offload-arch=" + arch.String(), "-fgpu-rdc", "--cuda-device-only",
+	printed := w.try(dir, k.Env, []string{k.Driver.Path, "--offload-arch=" + arch.String(), "-fgpu-rdc", "--cuda-device-only",
 		"--no-gpu-bundle-output", "-c", "-x", "hip", "trial.hip", "-o", "trial.bc"})
-	if said != "" {
-		w.hipTrial = said
-		if otherLLVM(said) {
+	if printed != "" {
+		w.hipTrial = printed
+		if otherLLVM(printed) {
 			k.CompileFault = fmt.Sprintf("clang %s cannot read the device libraries in %s: %s. Install those of this clang (on Debian and Ubuntu: apt install %s), or set HIP_DEVICE_LIB_PATH.",
-				k.Clang.Version, filepath.Dir(k.DeviceLibs[0]), said, hip.LibsPackage(k.Major))
+				k.Clang.Version, filepath.Dir(k.DeviceLibs[0]), printed, hip.LibsPackage(k.Major))
 		}
 		return
 	}
@@ -93,11 +93,11 @@ func (w *world) tryHIP(k *plan.HIP) {
 	lld := link.Device[0]
 	bundle, _ := link.Bundle.Pack(map[string]string{arch.String(): "trial.co"}, "trial.hipfb")
 	for _, argv := range [][]string{lld.Device([]string{"trial.bc"}, "trial.co"), bundle} {
-		if said = w.try(dir, k.Env, argv); said != "" {
-			w.hipTrial = said
-			if otherLLVM(said) || !filepath.IsAbs(lld.Program) {
+		if printed = w.try(dir, k.Env, argv); printed != "" {
+			w.hipTrial = printed
+			if otherLLVM(printed) || !filepath.IsAbs(lld.Program) {
 				k.LinkFault = fmt.Sprintf("clang %s and %s do not fit together: %s. Install the lld of this clang (on Debian and Ubuntu: apt install lld-%d).",
-					k.Clang.Version, lld.Program, said, k.Major)
+					k.Clang.Version, lld.Program, printed, k.Major)
 			}
 			return
 		}
@@ -106,7 +106,7 @@ func (w *world) tryHIP(k *plan.HIP) {
 
 // try runs a command in dir and returns its error message. It returns "" if the command succeeded
 // or could not be run.
-func (w *world) try(dir string, env, argv []string) string {
+func (w *hostEnv) try(dir string, env, argv []string) string {
 	cmd := w.command(argv)
 	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
@@ -122,6 +122,6 @@ func (w *world) try(dir string, env, argv []string) string {
 
 // otherLLVM reports whether a message is about bitcode of another LLVM: "(Producer: 'LLVM15.0.6'
 // Reader: 'LLVM 14.0.6')".
-func otherLLVM(said string) bool {
-	return strings.Contains(said, "Producer: ") && strings.Contains(said, "Reader: ")
+func otherLLVM(printed string) bool {
+	return strings.Contains(printed, "Producer: ") && strings.Contains(printed, "Reader: ")
 }

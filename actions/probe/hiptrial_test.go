@@ -82,20 +82,20 @@ func TestHIPMisfit(t *testing.T) {
 		Doctor(t.Context(), written(&out), Request{NeedHIP: true, Env: env(vars)}, t.TempDir(), nil)
 		return k, out.String()
 	}
-	k, said := faults()
+	k, printed := faults()
 	for _, want := range []string{"clang 15.0.6 and " + dir + "/llvm14/lld do not fit together", "Reader: 'LLVM 14.0.6'", "apt install lld-15"} {
-		if !strings.Contains(k.LinkFault, want) || !strings.Contains(said, want) {
-			t.Errorf("%q is not in %s, or not in\n%s", want, k.LinkFault, said)
+		if !strings.Contains(k.LinkFault, want) || !strings.Contains(printed, want) {
+			t.Errorf("%q is not in %s, or not in\n%s", want, k.LinkFault, printed)
 		}
 	}
 	write(t, filepath.Join(dir, "said"), "error: Unknown attribute kind (86) (Producer: 'LLVM17.0.6' Reader: 'LLVM 15.0.6')\n", 0o644)
-	if k, said = faults(); !strings.Contains(k.CompileFault, "apt install rocm-device-libs)") || !strings.Contains(said, k.CompileFault) || k.LinkFault != "" {
-		t.Errorf("%s%s\n%s", k.CompileFault, k.LinkFault, said)
+	if k, printed = faults(); !strings.Contains(k.CompileFault, "apt install rocm-device-libs)") || !strings.Contains(printed, k.CompileFault) || k.LinkFault != "" {
+		t.Errorf("%s%s\n%s", k.CompileFault, k.LinkFault, printed)
 	}
 	// Not of another LLVM: a build may go well all the same, and doctor speaks of it.
 	write(t, filepath.Join(dir, "said"), "error: gfx906 is history\n", 0o644)
-	if k, said = faults(); k.CompileFault != "" || !strings.Contains(said, "gfx906 is history") {
-		t.Errorf("%s\n%s", k.CompileFault, said)
+	if k, printed = faults(); k.CompileFault != "" || !strings.Contains(printed, "gfx906 is history") {
+		t.Errorf("%s\n%s", k.CompileFault, printed)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestHIPLinkerInstalledLater(t *testing.T) {
 	dir, vars := twoLLVMs(t)
 	own := filepath.Join(dir, "llvm15/lld")
 	os.Rename(own, own+".not")
-	w := newWorld(t.Context(), Request{NeedHIP: true, Env: env(vars)})
+	w := newHostEnv(t.Context(), Request{NeedHIP: true, Env: env(vars)})
 	if k, fault := w.hip(); k == nil || !w.absent[own] || !w.absent[filepath.Join(dir, "bin/lld")] {
 		t.Errorf("%v %s: not noted as absent: %v", k, fault, w.absent)
 	}

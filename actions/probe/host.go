@@ -16,7 +16,7 @@ import (
 
 // compiler finds and identifies a gcc-like host compiler: the requested one, or the first of the
 // usual names.
-func (w *world) compiler(asked string, usual ...string) plan.Tool {
+func (w *hostEnv) compiler(asked string, usual ...string) plan.Tool {
 	names := usual
 	if asked != "" {
 		names = []string{asked}
@@ -28,7 +28,7 @@ func (w *world) compiler(asked string, usual ...string) plan.Tool {
 }
 
 // first returns the path of the first of some programs that is in PATH.
-func (w *world) first(names []string) string {
+func (w *hostEnv) first(names []string) string {
 	for _, n := range names {
 		if p := w.lookup(n, w.env("PATH")); p != "" {
 			return p
@@ -54,7 +54,7 @@ func cFor(cxx string) string {
 }
 
 // gcc identifies a compiler by the programs it runs and the files it links on its own account.
-func (w *world) gcc(path string) plan.Tool {
+func (w *hostEnv) gcc(path string) plan.Tool {
 	version, err := w.version(path)
 	if err != nil {
 		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
@@ -95,7 +95,7 @@ func (w *world) gcc(path string) plan.Tool {
 	if steps != "" {
 		texts = append(texts, steps)
 	}
-	id, err := w.identity(parts, texts...)
+	id, err := w.fingerprint(parts, texts...)
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}
@@ -103,13 +103,13 @@ func (w *world) gcc(path string) plan.Tool {
 	return plan.Tool{Path: path, Version: version, ID: id, Family: family(text), Plain: plain && family(text) != ""}
 }
 
-func (w *world) version(compiler string) (string, error) {
+func (w *hostEnv) version(compiler string) (string, error) {
 	return w.answer(compiler, "-dumpfullversion", "-dumpversion")
 }
 
 // ask returns the absolute path that a compiler prints for a part of it. A bare program name means
 // PATH; a bare file name means that the compiler has no such file.
-func (w *world) ask(compiler, question, program string) string {
+func (w *hostEnv) ask(compiler, question, program string) string {
 	p, err := w.answer(compiler, question)
 	if err != nil || p == "" || strings.Contains(p, "\n") {
 		return ""
@@ -135,7 +135,7 @@ var hostLimit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // PATH (12), but then runs the g++-11 of its own folder. The device code is then compiled for a
 // compiler that is not used. Host sources and links use the same compiler, since two versions of
 // libstdc++ do not mix.
-func (w *world) hostCXX(hostConfig string) plan.Tool {
+func (w *hostEnv) hostCXX(hostConfig string) plan.Tool {
 	w.limit = w.gccLimit(hostConfig)
 	if w.req.HostCompiler != "" {
 		return w.compiler(w.req.HostCompiler)
@@ -160,7 +160,7 @@ func (w *world) hostCXX(hostConfig string) plan.Tool {
 
 // gccLimit returns the newest major version of gcc that the toolkit's headers accept, or 0 if they
 // state none.
-func (w *world) gccLimit(hostConfig string) int {
+func (w *hostEnv) gccLimit(hostConfig string) int {
 	text, err := regular.Read(hostConfig)
 	if err != nil {
 		return 0
@@ -175,14 +175,14 @@ func (w *world) gccLimit(hostConfig string) int {
 }
 
 // fits reports whether the toolkit accepts a compiler, as far as is known.
-func (w *world) fits(tool plan.Tool) bool {
+func (w *hostEnv) fits(tool plan.Tool) bool {
 	major, _, _ := strings.Cut(tool.Version, ".")
 	n, err := strconv.Atoi(major)
 	return w.limit == 0 || err == nil && n <= w.limit || strings.Contains(filepath.Base(tool.Path), "clang")
 }
 
 // isGNULinker reports whether the compiler links with GNU ld.
-func (w *world) isGNULinker(cxx string) bool {
+func (w *hostEnv) isGNULinker(cxx string) bool {
 	out, _ := w.answer(cxx, "-Wl,--version")
 	return strings.HasPrefix(out, "GNU ld ")
 }
@@ -192,7 +192,7 @@ func (w *world) isGNULinker(cxx string) bool {
 // compiler looks for in its installation (as, x86_64-linux-gnu-as, real-ld, collect-ld ...) depends
 // on its version. Those folders change rarely, so they are watched as a whole. In folders of PATH
 // only the programs are watched.
-func (w *world) elsewhere(compiler string, programs []string) (specs string) {
+func (w *hostEnv) elsewhere(compiler string, programs []string) (specs string) {
 	text, _ := w.answer(compiler, "-print-search-dirs")
 	f, _ := host.ParseFolders(text)
 	for _, d := range append(f.Programs, f.Libraries...) {
@@ -235,7 +235,7 @@ func gccFolder(programs []string) string {
 }
 
 // linkDepfile reports whether the linker can write a dependency file.
-func (w *world) linkDepfile(cxx string) bool {
+func (w *hostEnv) linkDepfile(cxx string) bool {
 	if cxx == "" {
 		return false
 	}

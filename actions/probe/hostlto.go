@@ -33,7 +33,7 @@ func family(versionText string) string {
 // symbols in intermediate code. ar reads gcc's objects with gcc's plugin (which gcc-ar adds);
 // clang's need the llvm-ar of the same LLVM. Debian's ar loads the plugins of the newest gcc and of
 // every LLVM from one folder; kbuild passes it the right plugin.
-func (w *world) hostLTO(cxx, ar plan.Tool) plan.HostLTO {
+func (w *hostEnv) hostLTO(cxx, ar plan.Tool) plan.HostLTO {
 	switch cxx.Family {
 	case "gcc":
 		return w.gccLTO(cxx, ar)
@@ -43,7 +43,7 @@ func (w *world) hostLTO(cxx, ar plan.Tool) plan.HostLTO {
 	return plan.HostLTO{}
 }
 
-func (w *world) gccLTO(gcc, ar plan.Tool) plan.HostLTO {
+func (w *hostEnv) gccLTO(gcc, ar plan.Tool) plan.HostLTO {
 	plugin := w.ask(gcc.Path, "-print-file-name=liblto_plugin.so", "")
 	if plugin == "" || w.ask(gcc.Path, "-print-prog-name=lto1", "lto1") == "" {
 		return plan.HostLTO{Error: fmt.Sprintf("%s was built without LTO: it has no lto1 or no liblto_plugin.so. Name another as host_compiler of the toolchain block, or remove host_lto.", gcc.Path)}
@@ -54,7 +54,7 @@ func (w *world) gccLTO(gcc, ar plan.Tool) plan.HostLTO {
 	return w.archiver(ar.Path, map[string]string{"plugin": plugin})
 }
 
-func (w *world) clangLTO(clang plan.Tool) plan.HostLTO {
+func (w *hostEnv) clangLTO(clang plan.Tool) plan.HostLTO {
 	major, _, _ := strings.Cut(clang.Version, ".")
 	install := fmt.Sprintf("install it (on Debian and Ubuntu: apt install lld-%[1]s llvm-%[1]s), or remove host_lto.", major)
 	lld, strays := w.llvmLLD(clang.Path)
@@ -72,8 +72,8 @@ func (w *world) clangLTO(clang plan.Tool) plan.HostLTO {
 	if strays {
 		lto.LD = lld
 	}
-	if said := w.tryLTO(clang.Path, lto); otherLLVM(said) {
-		lto = plan.HostLTO{Error: fmt.Sprintf("clang %s, %s and %s do not fit together: %s. The linker or the archiver of this clang is not there: %s", clang.Version, lld, ar, said, install)}
+	if printed := w.tryLTO(clang.Path, lto); otherLLVM(printed) {
+		lto = plan.HostLTO{Error: fmt.Sprintf("clang %s, %s and %s do not fit together: %s. The linker or the archiver of this clang is not there: %s", clang.Version, lld, ar, printed, install)}
 	}
 	return lto
 }
@@ -81,7 +81,7 @@ func (w *world) clangLTO(clang plan.Tool) plan.HostLTO {
 // llvmLLD returns the ld.lld of a clang's own LLVM, or else the one that clang finds. strays
 // reports that clang would run another than its own. clang looks first in the folder of the name
 // that it was called by, and Debian's unversioned package lld installs one in /usr/bin.
-func (w *world) llvmLLD(clang string) (lld string, strays bool) {
+func (w *hostEnv) llvmLLD(clang string) (lld string, strays bool) {
 	found := w.ask(clang, "-print-prog-name=ld.lld", "ld.lld")
 	own := filepath.Join(realDir(clang), "ld.lld")
 	if !filepath.IsAbs(own) || !w.there(own) {
@@ -91,7 +91,7 @@ func (w *world) llvmLLD(clang string) (lld string, strays bool) {
 }
 
 // tryLTO compiles, archives and links one line and returns the error message, or "" on success.
-func (w *world) tryLTO(clang string, lto plan.HostLTO) string {
+func (w *hostEnv) tryLTO(clang string, lto plan.HostLTO) string {
 	dir := w.folderWith("a.cpp", "int kbuild_trial() { return 1; }\n")
 	if dir == "" {
 		return ""
@@ -103,15 +103,15 @@ func (w *world) tryLTO(clang string, lto plan.HostLTO) string {
 		{lto.AR.Path, "qcsD", "a.a", "a.o"},
 		slices.Concat([]string{clang, "-shared", "-nostdlib"}, link, []string{"-Wl,--whole-archive", "a.a", "-o", "a.so"}),
 	} {
-		if said := w.try(dir, nil, argv); said != "" {
-			return said
+		if printed := w.try(dir, nil, argv); printed != "" {
+			return printed
 		}
 	}
 	return ""
 }
 
 // llvmGold returns the plugin that a clang passes to GNU ld.
-func (w *world) llvmGold(clang string) string {
+func (w *hostEnv) llvmGold(clang string) string {
 	if gold := filepath.Join(realDir(clang), "../lib/LLVMgold.so"); filepath.IsAbs(gold) && w.there(gold) {
 		return gold
 	}
@@ -120,7 +120,7 @@ func (w *world) llvmGold(clang string) string {
 
 // llvmAR returns the llvm-ar of a clang: beside it, or by its version. Others in PATH may be too
 // old to read clang's output.
-func (w *world) llvmAR(clang, major string) string {
+func (w *hostEnv) llvmAR(clang, major string) string {
 	if beside := filepath.Join(realDir(clang), "llvm-ar"); filepath.IsAbs(beside) && w.there(beside) {
 		return beside
 	}
@@ -128,11 +128,11 @@ func (w *world) llvmAR(clang, major string) string {
 }
 
 // archiver identifies an ar together with what it loads.
-func (w *world) archiver(ar string, plugins map[string]string) plan.HostLTO {
+func (w *hostEnv) archiver(ar string, plugins map[string]string) plan.HostLTO {
 	parts := w.sharedLibs(ar)
 	maps.Copy(parts, plugins)
 	parts["driver"] = ar
-	id, err := w.identity(parts)
+	id, err := w.fingerprint(parts)
 	if err != nil {
 		return plan.HostLTO{Error: err.Error()}
 	}

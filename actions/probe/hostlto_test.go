@@ -100,7 +100,7 @@ func TestFamily(t *testing.T) {
 }
 
 // A clang that finds the ld.lld of another LLVM is told that of its own, whose content is in its
-// identity; one that finds its own is not.
+// fingerprint; one that finds its own is not.
 func TestHostLTOOwnLinker(t *testing.T) {
 	dir := hostCompiler(t, asClang, "parts/ld.lld", "ld.lld", "llvm-ar")
 	vars := env(map[string]string{"PATH": dir})

@@ -19,7 +19,7 @@ import (
 const multiplyAdd = `extern "C" __attribute__((global)) void k(float *p) { *p = p[1] * p[2] + p[3]; }` + "\n"
 
 // ltoFloats returns the value of Toolkit.LTOFloats.
-func (w *world) ltoFloats(k *plan.Toolkit, d dry) string {
+func (w *hostEnv) ltoFloats(k *plan.Toolkit, d dry) string {
 	for _, tool := range []string{"cicc", "fatbinary", "nvlink"} {
 		if k.Programs[tool] == "" {
 			return ""

@@ -109,7 +109,7 @@ func Observed(r Request, f plan.Facts) (all []cache.Observation, ok bool) {
 
 // saveMemo is best effort: without the memo the next run probes again. A host environment without a
 // required toolkit is not saved. A toolkit that is installed later is then found by any next run.
-func saveMemo(file, key string, f plan.Facts, w *world) {
+func saveMemo(file, key string, f plan.Facts, w *hostEnv) {
 	if file == "" || w.trouble || w.req.NeedCUDA && f.CUDA == nil || w.req.NeedHIP && f.HIP == nil || w.req.NeedHIPHeaders && f.HIPHeaders == "" || f.CXX.Path == "" {
 		return
 	}
@@ -140,7 +140,7 @@ func unseal(about string, sealed []byte) (text []byte, ok bool) {
 
 // cover records the files whose content is in a fingerprint. A text of a fingerprint may be another
 // fingerprint: the toolkit's contains that of the host compiler.
-func (w *world) cover(id string, parts map[string]string, texts []string) {
+func (w *hostEnv) cover(id string, parts map[string]string, texts []string) {
 	for _, file := range parts {
 		if file != "" {
 			w.covers[id] = append(w.covers[id], file)
@@ -155,7 +155,7 @@ func (w *world) cover(id string, parts map[string]string, texts []string) {
 // holds the watched paths: the tools are queried again when an absent one appears, or when a folder
 // gets a new entry. Covered probes without the memo.
 func Covered(ctx context.Context, r Request) (files map[string][]string, asked []string) {
-	w := newWorld(ctx, r)
+	w := newHostEnv(ctx, r)
 	w.collect()
 	asked = slices.Sorted(maps.Keys(w.absent))
 	for _, name := range slices.Sorted(maps.Keys(w.read)) {

@@ -14,7 +14,7 @@ import (
 // linker wrote, since reading them would take longer than all other queries of ar.
 
 // plugins returns the plugins of an ar by role, and the libraries that they need by build-id.
-func (w *world) plugins(ar string) (parts, libs map[string]string) {
+func (w *hostEnv) plugins(ar string) (parts, libs map[string]string) {
 	parts, libs = map[string]string{}, map[string]string{}
 	bin := realDir(ar)
 	for _, lib := range []string{"lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"} {
@@ -39,7 +39,7 @@ func (w *world) plugins(ar string) (parts, libs map[string]string) {
 
 // buildID returns the build-id of an ELF file, or a digest of the file if it has none. It returns
 // "" without a file.
-func (w *world) buildID(file string) string {
+func (w *hostEnv) buildID(file string) string {
 	if file == "" {
 		return ""
 	}

@@ -74,7 +74,7 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 		if err := checkTemp(); err != nil {
 			return plan.Facts{}, err
 		}
-		w := newWorld(ctx, r)
+		w := newHostEnv(ctx, r)
 		facts = w.collect()
 		saveMemo(memo, key, facts, w)
 	}
@@ -293,7 +293,7 @@ func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out p
 	system := append(Request{Env: func(string) string { return "" }}.otherLibDirs(k), "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/lib")
 	done := map[string]bool{}
 	for todo := []string{inside(r.Root, file)}; len(todo) > 0; todo = todo[1:] {
-		libs := newWorld(ctx, r).sharedLibs(todo[0])
+		libs := newHostEnv(ctx, r).sharedLibs(todo[0])
 		for _, name := range slices.Sorted(maps.Keys(libs)) {
 			short, _, _ := strings.Cut(strings.TrimPrefix(name, "lib"), ".so")
 			if ofToolkit().MatchString(short) {
@@ -355,8 +355,8 @@ func headOf(file string, n int64) string {
 	return string(head)
 }
 
-// world is one probing. It records the files and paths that it observed, for the memo.
-type world struct {
+// hostEnv is one probing. It records the files and paths that it observed, for the memo.
+type hostEnv struct {
 	ctx context.Context
 	req Request
 	// read holds the files whose content entered a fingerprint, with their stamps from before the
@@ -382,13 +382,13 @@ type world struct {
 	hipTrial string
 }
 
-func newWorld(ctx context.Context, r Request) *world {
-	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[stamp]string{}, covers: map[string][]string{}, answers: map[string]answered{}, needs: map[string]needing{}}
+func newHostEnv(ctx context.Context, r Request) *hostEnv {
+	return &hostEnv{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[stamp]string{}, covers: map[string][]string{}, answers: map[string]answered{}, needs: map[string]needing{}}
 }
 
-func (w *world) env(name string) string { return w.req.Env(name) }
+func (w *hostEnv) env(name string) string { return w.req.Env(name) }
 
-func (w *world) collect() plan.Facts {
+func (w *hostEnv) collect() plan.Facts {
 	var f plan.Facts
 	if w.req.NeedCUDA {
 		f.CUDA, f.CUDAError = w.toolkit()
@@ -446,7 +446,7 @@ func isProgram(p string) bool {
 }
 
 // lookup is find, but records the preferred paths that are absent.
-func (w *world) lookup(name, path string) string {
+func (w *hostEnv) lookup(name, path string) string {
 	if strings.Contains(name, "/") {
 		name = inside(w.req.Root, name)
 	}
@@ -460,13 +460,13 @@ func (w *world) lookup(name, path string) string {
 }
 
 // output runs a program and returns its standard output and error.
-func (w *world) output(argv ...string) (string, error) {
+func (w *hostEnv) output(argv ...string) (string, error) {
 	return w.run(argv, (*exec.Cmd).CombinedOutput)
 }
 
 // run runs a program in a new private folder, where no other user can place files that the program
 // would find. It removes the name of the folder from the output.
-func (w *world) run(argv []string, run func(*exec.Cmd) ([]byte, error)) (string, error) {
+func (w *hostEnv) run(argv []string, run func(*exec.Cmd) ([]byte, error)) (string, error) {
 	dir, err := makeTemp("kbuild-try-")
 	if w.note(err); err != nil {
 		return "", err
@@ -481,7 +481,7 @@ func (w *world) run(argv []string, run func(*exec.Cmd) ([]byte, error)) (string,
 
 // answer runs a program and returns its standard output, trimmed. Each command runs once: the C++
 // compiler of the project is often also nvcc's, or also the C compiler.
-func (w *world) answer(argv ...string) (string, error) {
+func (w *hostEnv) answer(argv ...string) (string, error) {
 	question := strings.Join(argv, "\x00")
 	if known, ok := w.answers[question]; ok {
 		return known.text, known.err
@@ -499,7 +499,7 @@ type answered struct {
 
 // folderWith creates a folder with one file, to try a tool in; the caller removes it. It returns ""
 // if that fails.
-func (w *world) folderWith(name, text string) string {
+func (w *hostEnv) folderWith(name, text string) string {
 	dir, err := os.MkdirTemp("", "kbuild-try-")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)
@@ -512,7 +512,7 @@ func (w *world) folderWith(name, text string) string {
 }
 
 // note records an error that is not the fault of the program that was run.
-func (w *world) note(err error) { w.trouble = w.trouble || isTrouble(err) }
+func (w *hostEnv) note(err error) { w.trouble = w.trouble || isTrouble(err) }
 
 // isTrouble reports whether a failure may be temporary (no memory, no space, killed). A program
 // that exited with an error status would fail again.
@@ -527,15 +527,15 @@ func isTrouble(err error) bool {
 	return true
 }
 
-func (w *world) command(argv []string) *exec.Cmd {
+func (w *hostEnv) command(argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(w.ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "NVCC_APPEND_FLAGS=", "NVCC_PREPEND_FLAGS=")
 	return cmd
 }
 
-// identity returns a digest of the content of files under their roles. An empty path is recorded as
-// absent.
-func (w *world) identity(parts map[string]string, texts ...string) (string, error) {
+// fingerprint returns a digest of the content of files under their roles. An empty path is recorded
+// as absent.
+func (w *hostEnv) fingerprint(parts map[string]string, texts ...string) (string, error) {
 	h := sha256.New()
 	for _, r := range slices.Sorted(maps.Keys(parts)) {
 		if parts[r] == "" {
@@ -558,7 +558,7 @@ func (w *world) identity(parts map[string]string, texts ...string) (string, erro
 
 // reads records that an answer depends on a file. It takes the stamp before the content is read, so
 // that a concurrent change is noticed.
-func (w *world) reads(name string) {
+func (w *hostEnv) reads(name string) {
 	if _, ok := w.read[name]; ok {
 		return
 	}
@@ -569,7 +569,7 @@ func (w *world) reads(name string) {
 }
 
 // there reports whether a file exists, and records it if it does not.
-func (w *world) there(name string) bool {
+func (w *hostEnv) there(name string) bool {
 	if exists(name) {
 		return true
 	}
@@ -579,7 +579,7 @@ func (w *world) there(name string) bool {
 
 // watch makes the memo invalid when an entry is added to a folder, or when the folder itself
 // appears.
-func (w *world) watch(dir string) {
+func (w *hostEnv) watch(dir string) {
 	if dir = filepath.Clean(dir); w.comes(dir) {
 		w.reads(dir)
 	}
@@ -587,7 +587,7 @@ func (w *world) watch(dir string) {
 
 // comes makes the memo invalid when an absent path appears, or the first absent folder on the way
 // to it.
-func (w *world) comes(name string) (there bool) {
+func (w *hostEnv) comes(name string) (there bool) {
 	for name != "/" && !exists(filepath.Dir(name)) {
 		name = filepath.Dir(name)
 	}
@@ -600,7 +600,7 @@ var oldDigests sync.Map
 
 // digest returns the digest of a file's content. A file is read once under all its names: C and C++
 // compilers share most of what they run, and clang is one program.
-func (w *world) digest(name string) (string, error) {
+func (w *hostEnv) digest(name string) (string, error) {
 	w.reads(name)
 	file := w.read[name]
 	file.Path = ""
@@ -631,7 +631,7 @@ func (w *world) digest(name string) (string, error) {
 }
 
 // program identifies a tool that is a single file.
-func (w *world) program(name string) plan.Tool {
+func (w *hostEnv) program(name string) plan.Tool {
 	p := w.lookup(name, w.env("PATH"))
 	if p == "" {
 		return plan.Tool{Error: fmt.Sprintf("%s was not found in PATH; install binutils.", name)}
@@ -640,7 +640,7 @@ func (w *world) program(name string) plan.Tool {
 	parts["driver"] = p
 	plugins, libs := w.plugins(p)
 	maps.Copy(parts, plugins)
-	id, err := w.identity(parts, slices.Sorted(maps.Keys(libs))...)
+	id, err := w.fingerprint(parts, slices.Sorted(maps.Keys(libs))...)
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}

@@ -173,7 +173,7 @@ func TestDigestOfLinks(t *testing.T) {
 	if err := os.Link(one, link); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t.Context(), Request{Env: os.Getenv})
+	w := newHostEnv(t.Context(), Request{Env: os.Getenv})
 	var digests []string
 	for _, name := range []string{one, link, other} {
 		d, err := w.digest(name)
@@ -186,7 +186,7 @@ func TestDigestOfLinks(t *testing.T) {
 		t.Errorf("digests %q of %d files, stamps of %d", digests, len(w.digests), len(w.read))
 	}
 	write(t, one, "ONE\n", 0o644) // as long, in the same file, at the same time but for a moment
-	if d, err := newWorld(t.Context(), Request{Env: os.Getenv}).digest(link); err != nil || d == digests[0] {
+	if d, err := newHostEnv(t.Context(), Request{Env: os.Getenv}).digest(link); err != nil || d == digests[0] {
 		t.Errorf("what is in the file now has the digest of what was: %v", err)
 	}
 	if _, err := w.digest(filepath.Join(dir, "none")); err == nil {
@@ -202,7 +202,7 @@ func TestDamagedMemo(t *testing.T) {
 	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	k := collect(t, r).CUDA
 	steps := func(keyEnv ...string) *Steps { return OpenSteps(r.MemoPath, plan.Facts{CUDA: k}, os.Environ(), keyEnv) }
-	if err := steps().Ask(t.Context(), []compiler.Question{{Tool: "nvcc", Args: []string{"--dryrun", "a.cu"}}}); err != nil {
+	if err := steps().Query(t.Context(), []compiler.Question{{Tool: "nvcc", Args: []string{"--dryrun", "a.cu"}}}); err != nil {
 		t.Fatal(err)
 	}
 	memo, key := r.memo()
@@ -244,7 +244,7 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 	steps := func() *Steps { return OpenSteps(dir, plan.Facts{CUDA: k}, os.Environ(), nil) }
 	ask := func(s *Steps, question string) plan.DryRun {
 		q := compiler.Question{Tool: "nvcc", Args: []string{question}}
-		if err := s.Ask(t.Context(), []compiler.Question{q}); err != nil {
+		if err := s.Query(t.Context(), []compiler.Question{q}); err != nil {
 			t.Fatal(err)
 		}
 		return s.Runs[q.Key()]
@@ -394,7 +394,7 @@ func TestRealToolkit(t *testing.T) {
 // replaced: each part under the same nvcc is another toolkit.
 func replaceParts(t *testing.T, k *plan.Toolkit) {
 	dir := t.TempDir()
-	w := newWorld(t.Context(), Request{Env: os.Getenv})
+	w := newHostEnv(t.Context(), Request{Env: os.Getenv})
 	d, msg := w.dryRun(k.NVCC.Path)
 	if msg != "" {
 		t.Fatal(msg)
@@ -446,7 +446,7 @@ func written(out io.Writer) func(Finding) { return func(f Finding) { fmt.Fprintl
 func TestProbesRunInPrivateFolders(t *testing.T) {
 	shared := t.TempDir()
 	t.Setenv("TMPDIR", shared)
-	w := newWorld(t.Context(), Request{Env: os.Getenv})
+	w := newHostEnv(t.Context(), Request{Env: os.Getenv})
 	got, err := w.output("sh", "-c", "stat -c %a .; ls -A; pwd")
 	if want := "700\n\n"; got != want || err != nil {
 		t.Errorf("printed %q, %v; want %q", got, err, want)

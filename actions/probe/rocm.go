@@ -17,7 +17,7 @@ const optFolder = "/opt"
 
 // rocmFolders returns the folders that may hold a ROCm: those that variables name, /opt/rocm, then
 // the versions beside it, the newest first.
-func (w *world) rocmFolders() (dirs []string) {
+func (w *hostEnv) rocmFolders() (dirs []string) {
 	for _, v := range []string{"ROCM_PATH", "HIP_PATH"} {
 		if d := w.env(v); d != "" {
 			dirs = append(dirs, filepath.Clean(d))
@@ -58,7 +58,7 @@ func newestFirst(names []string) []string {
 }
 
 // hipHeaders returns the folder with HIP's headers for NVIDIA's GPUs, or "" if none has them.
-func (w *world) hipHeaders() string {
+func (w *hostEnv) hipHeaders() string {
 	for _, dir := range append(w.rocmFolders(), "/usr/local", "/usr") {
 		include := filepath.Join(dir, "include")
 		if w.there(filepath.Join(include, "hip", "nvidia_detail", "nvidia_hip_runtime.h")) {
@@ -69,7 +69,7 @@ func (w *world) hipHeaders() string {
 }
 
 // ofROCm sets ROCM_PATH to the ROCm of the compiler if the user's ROCM_PATH names another.
-func (w *world) ofROCm(env []string, driver string) []string {
+func (w *hostEnv) ofROCm(env []string, driver string) []string {
 	named := w.env("ROCM_PATH")
 	if named == "" || within(driver, named) {
 		return env

@@ -60,7 +60,7 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	if len(s.drivers) == 0 {
 		return s
 	}
-	s.file = filepath.Join(dir, "steps-"+Identity(f, keyEnv)+".json")
+	s.file = filepath.Join(dir, "steps-"+Fingerprint(f, keyEnv)+".json")
 	if sealed, err := regular.Read(s.file); err == nil {
 		s.text = sealed
 		if text, ok := unseal(filepath.Base(s.file), sealed); !ok || json.Unmarshal(text, &s.Runs) != nil {
@@ -73,9 +73,9 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	return s
 }
 
-// Identity returns a fingerprint of all that an answer depends on besides the query. It covers the
-// tools by content, and the environment variables that can change an answer.
-func Identity(f plan.Facts, keyEnv []string) string {
+// Fingerprint returns a fingerprint of all that an answer depends on besides the query. It covers
+// the tools by content, and the environment variables that can change an answer.
+func Fingerprint(f plan.Facts, keyEnv []string) string {
 	var about []string
 	if k := f.CUDA; k != nil {
 		about = append(about, k.NVCC.Path, k.NVCC.ID)
@@ -121,8 +121,8 @@ func lacksLibs(text string) bool {
 	return false
 }
 
-// Ask queries the tools and remembers the answers.
-func (s *Steps) Ask(ctx context.Context, questions []compiler.Question) error {
+// Query queries the tools and remembers the answers.
+func (s *Steps) Query(ctx context.Context, questions []compiler.Question) error {
 	answers := make([]plan.DryRun, len(questions))
 	trouble := make([]bool, len(questions))
 	var g errgroup.Group
@@ -145,19 +145,19 @@ func (s *Steps) Ask(ctx context.Context, questions []compiler.Question) error {
 }
 
 func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRun, trouble bool) {
-	dir, err := askFolder()
+	dir, err := queryFolder()
 	if err != nil {
 		return plan.DryRun{Error: err.Error()}, true
 	}
 	defer os.RemoveAll(dir)
 	if q.Offload != nil {
-		if err := os.WriteFile(filepath.Join(dir, compiler.AskInput), fatbin.EmptyOffload(q.Offload), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, compiler.QueryInput), fatbin.EmptyOffload(q.Offload), 0o666); err != nil {
 			return plan.DryRun{Error: err.Error()}, true
 		}
 	}
 	d := s.drivers[q.Tool]
 	cmd := exec.CommandContext(ctx, cmp.Or(q.Program, d.path), q.Args...)
-	cmd.Dir, cmd.Env = dir, append(nvcc.AskEnviron(d.env), "TMPDIR="+dir)
+	cmd.Dir, cmd.Env = dir, append(nvcc.QueryEnviron(d.env), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), dir+"/", "")
 	clang := q.Tool == "hip" || q.Tool == "clang"
@@ -179,13 +179,13 @@ func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRu
 	return answer, false
 }
 
-// askFolder creates a folder to run a query in, with the input files that a question names: clang
+// queryFolder creates a folder to run a query in, with the input files that a question names: clang
 // requires them to exist.
-func askFolder() (dir string, err error) {
+func queryFolder() (dir string, err error) {
 	if dir, err = makeTemp("kbuild-ask-"); err != nil {
 		return "", err
 	}
-	for _, name := range []string{clang.AskSource, compiler.AskInput} {
+	for _, name := range []string{clang.QuerySource, compiler.QueryInput} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			os.RemoveAll(dir)
 			return "", err

@@ -25,7 +25,7 @@ const installs = `Or have kbuild install one, without root: give toolchain "cuda
 
 // toolkit finds and identifies the CUDA toolkit. A dry run of nvcc names its parts; nothing is
 // guessed from a layout.
-func (w *world) toolkit() (*plan.Toolkit, string) {
+func (w *hostEnv) toolkit() (*plan.Toolkit, string) {
 	driver, looked := w.findNVCC()
 	if driver == "" && w.req.Missing != "" {
 		w.misses = plan.Missed{Attribute: w.req.MissingOf, Truth: "the CUDA toolkit that the manifest names is not here"}
@@ -83,7 +83,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 }
 
 // hostOf finds the host compiler of a toolkit, or returns why it has none.
-func (w *world) hostOf(k *plan.Toolkit, d dry) string {
+func (w *hostEnv) hostOf(k *plan.Toolkit, d dry) string {
 	k.HostCXX = w.hostCXX(d.header("crt/host_config.h"))
 	asked := w.req.HostCompiler
 	switch {
@@ -104,21 +104,21 @@ func (w *world) hostOf(k *plan.Toolkit, d dry) string {
 
 // identify sets two fingerprints of a toolkit's content: one with its host compiler, and one of its
 // own programs alone.
-func (w *world) identify(k *plan.Toolkit, d dry) (err error) {
+func (w *hostEnv) identify(k *plan.Toolkit, d dry) (err error) {
 	folders := d.nvvmPath + "\n" + d.irLibs
-	if k.NVCC.ID, err = w.identity(w.parts, k.Build, k.HostCXX.ID, folders); err != nil {
+	if k.NVCC.ID, err = w.fingerprint(w.parts, k.Build, k.HostCXX.ID, folders); err != nil {
 		return err
 	}
 	own := maps.Clone(w.parts)
 	maps.DeleteFunc(own, func(role, _ string) bool { return strings.HasPrefix(role, ofHostCXX) })
-	k.Parts.ID, err = w.identity(own, k.Build, folders)
+	k.Parts.ID, err = w.fingerprint(own, k.Build, folders)
 	k.NVCC.Version, k.Parts.Version = k.Build, k.Build
 	return err
 }
 
 // fatbinC has fatbinary write C text for a small image, with and without relocatable device code. A
 // form that the toolkit cannot write is omitted: nvcc then runs unsplit.
-func (w *world) fatbinC(fatbinary string) map[string]string {
+func (w *hostEnv) fatbinC(fatbinary string) map[string]string {
 	dir := w.folderWith("a.ptx", ".version 7.0\n.target sm_70\n.address_size 64\n")
 	defer os.RemoveAll(dir)
 	if dir == "" || fatbinary == "" {
@@ -139,7 +139,7 @@ func (w *world) fatbinC(fatbinary string) map[string]string {
 }
 
 // findNVCC looks for nvcc in its usual places; looked lists them.
-func (w *world) findNVCC() (nvcc string, looked []string) {
+func (w *hostEnv) findNVCC() (nvcc string, looked []string) {
 	name := w.req.Compiler
 	if name == "" || isClang(name) {
 		name = "nvcc"
@@ -196,7 +196,7 @@ var versionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 var suffixedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'sm_\d+[af]'`) })
 
-func (w *world) versionOf(k *plan.Toolkit) string {
+func (w *hostEnv) versionOf(k *plan.Toolkit) string {
 	out, err := w.output(k.NVCC.Path, "--version")
 	m := versionRE().FindStringSubmatch(out)
 	if err != nil || m == nil {
@@ -230,7 +230,7 @@ type dry struct {
 var assignRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`) })
 
 // dryRun queries the steps of an LTO link. It runs no step and needs no input file.
-func (w *world) dryRun(nvcc string) (dry, string) {
+func (w *hostEnv) dryRun(nvcc string) (dry, string) {
 	out, err := w.output(nvcc, "--dryrun", "-dlto", "-gencode", "arch=compute_80,code=sm_80", "kbuild-probe.o", "-o", "kbuild-probe")
 	if err != nil {
 		return dry{}, fmt.Sprintf("%s --dryrun failed: %.300s; kbuild needs CUDA 11.2 or newer", nvcc, strings.TrimSpace(out))
@@ -329,7 +329,7 @@ func exists(p string) bool {
 
 // parts returns the files that a compile or a link of this toolkit runs or reads on its own
 // account, by role. The file of an unused role is "".
-func (d dry) parts(w *world, program, libNVVM string) map[string]string {
+func (d dry) parts(w *hostEnv, program, libNVVM string) map[string]string {
 	parts := map[string]string{"nvcc": program}
 	w.watch(d.root()) // nvcc looks for folders of targets
 	for _, dir := range filepath.SplitList(d.path) {

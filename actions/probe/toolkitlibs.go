@@ -34,7 +34,7 @@ func (d dry) ofSystem() bool {
 }
 
 // library returns the file that a link with the toolkit uses for a library, or "" if none is found.
-func (w *world) library(d dry, name string) string {
+func (w *hostEnv) library(d dry, name string) string {
 	for _, dir := range slices.Concat(d.libDirs, systemLibDirs[:]) {
 		if p := filepath.Join(dir, name); w.there(p) {
 			return p
@@ -50,7 +50,7 @@ const ofHostCXX = "host compiler "
 // prepend a folder of the toolkit to LD_LIBRARY_PATH. All that nvcc starts then loads libraries
 // from it before the system's, including the shell and the host compiler with the fingerprint
 // hostCXX.
-func (w *world) addLibrariesOf(d dry, hostCXX string) {
+func (w *hostEnv) addLibrariesOf(d dry, hostCXX string) {
 	w.addLibraries(w.parts, []string{"nvcc", "nvcc itself"})
 	w.libPath = d.libPath
 	defer func() { w.libPath = nil }()
@@ -86,7 +86,7 @@ func (d *dry) findLibraries() {
 	}
 }
 
-func (w *world) libFaults(d dry, version string) map[string]string {
+func (w *hostEnv) libFaults(d dry, version string) map[string]string {
 	faults := map[string]string{}
 	for _, name := range nvcc.Libraries {
 		if fault := w.libFault(d, name, version); fault != "" {
@@ -98,7 +98,7 @@ func (w *world) libFaults(d dry, version string) map[string]string {
 
 // libFault reports why a link would use another toolkit's library. It reports nothing if nvcc names
 // no folders or the library is not found; the linker then decides.
-func (w *world) libFault(d dry, name, version string) string {
+func (w *hostEnv) libFault(d dry, name, version string) string {
 	if len(d.libDirs) == 0 || d.ofSystem() {
 		return ""
 	}
@@ -112,7 +112,7 @@ func (w *world) libFault(d dry, name, version string) string {
 
 // sharedRuntime returns the -l name of the shared runtime where pip has installed it only as
 // libcudart.so.13; else "".
-func (w *world) sharedRuntime(d dry) string {
+func (w *hostEnv) sharedRuntime(d dry) string {
 	if len(d.libDirs) > 0 && !d.ofSystem() {
 		last := d.libDirs[len(d.libDirs)-1]
 		if found, _ := fs.Glob(os.DirFS(last), "libcudart.so.*"); !w.there(filepath.Join(last, "libcudart.so")) && len(found) > 0 {
@@ -144,7 +144,7 @@ func (d dry) nvlinkLoads() string {
 // libNVVM finds libnvvm where it is not in the folder that nvlink searches, as in pip's package and
 // in Debian's. nvlink then prints "elfLink linker library load error". The library of another
 // toolkit does not help: 11.8's reads no LTO-IR of 13.
-func (w *world) libNVVM(d dry, version string) (file, fault string) {
+func (w *hostEnv) libNVVM(d dry, version string) (file, fault string) {
 	want := d.nvlinkLoads()
 	if want == "" || w.there(want) {
 		return "", ""
@@ -172,7 +172,7 @@ var (
 // mixed reports parts of another version than nvcc. pip installs the newest version of each package
 // that is not pinned. The first error is ptxas's (`Unsupported .version 9.5; current version is
 // '9.0'`); PTX and LTO-IR are generated without a warning.
-func (w *world) mixed(d dry, k *plan.Toolkit) string {
+func (w *hostEnv) mixed(d dry, k *plan.Toolkit) string {
 	var other []string
 	if v := w.releaseOfCICC(k); v != "" && v != k.Version {
 		other = append(other, "cicc is of "+v)
@@ -199,7 +199,7 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 // releaseOfLibNVVM returns the release that nvlink's libnvvm writes into PTX. The library contains
 // it as a text, and has no function that returns it. Its soname, the results of nvvmVersion and the
 // revision of its code are not releases.
-func (w *world) releaseOfLibNVVM() string {
+func (w *hostEnv) releaseOfLibNVVM() string {
 	file := w.parts["libnvvm"]
 	if file == "" {
 		return ""
@@ -241,7 +241,7 @@ func findRelease(r io.Reader) (string, error) {
 
 // releaseOfCICC has cicc compile an empty source and returns the release in the PTX: cicc has no
 // option that prints it. It stores the versions of the generated code in k.
-func (w *world) releaseOfCICC(k *plan.Toolkit) string {
+func (w *hostEnv) releaseOfCICC(k *plan.Toolkit) string {
 	dir := w.folderWith("a.ii", "")
 	defer os.RemoveAll(dir)
 	if dir == "" || k.Programs["cicc"] == "" || len(k.Archs) == 0 {

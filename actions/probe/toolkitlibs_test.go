@@ -175,7 +175,7 @@ func TestMixedToolkit(t *testing.T) {
 // its nvcc.
 func TestReleaseOfLibNVVM(t *testing.T) {
 	for _, tk := range tooltest.Toolkits(t) {
-		w := newWorld(t.Context(), Request{NeedCUDA: true, Env: func(name string) string {
+		w := newHostEnv(t.Context(), Request{NeedCUDA: true, Env: func(name string) string {
 			if name == "CUDA_HOME" {
 				return tk.Root
 			}

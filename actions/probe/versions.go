@@ -12,7 +12,7 @@ import (
 // versions returns the versions of the code that the toolkit generates. It reads them from the PTX
 // and LTO-IR of an empty source, and from machine code assembled from that PTX. The toolkit's
 // linker rejects newer versions; for newer LTO-IR it prints only "elfLink nvvm error".
-func (w *world) versions(k *plan.Toolkit, ptx, ltoir string) map[gencode.Kind]gencode.Version {
+func (w *hostEnv) versions(k *plan.Toolkit, ptx, ltoir string) map[gencode.Kind]gencode.Version {
 	cubin := filepath.Join(filepath.Dir(ptx), "a.cubin")
 	// If ptxas fails, the version of machine code stays unknown.
 	w.answer(k.Programs["ptxas"], "-arch="+k.Archs[0].String(), "-m64", ptx, "-o", cubin)

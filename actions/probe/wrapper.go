@@ -26,9 +26,9 @@ var launchers = []string{"ccache", "sccache", "distcc", "icecc"}
 // behindWrapper adds the wrappers and the real compiler of a wrapped compiler to parts, and returns
 // the steps that the real compiler would run. steps is "" for a compiler that does the work itself.
 // itself reports that the compiler's output confirms that.
-func (w *world) behindWrapper(compiler string, parts map[string]string) (steps string, itself bool) {
-	said, _ := w.output(compiler, "-###", "-S", "-x", "c++", os.DevNull, "-o", os.DevNull)
-	driver := w.driverOf(said)
+func (w *hostEnv) behindWrapper(compiler string, parts map[string]string) (steps string, itself bool) {
+	printed, _ := w.output(compiler, "-###", "-S", "-x", "c++", os.DevNull, "-o", os.DevNull)
+	driver := w.driverOf(printed)
 	if itself = driver != "" && sameFile(driver, compiler); itself || driver == "" && !isScript(compiler) {
 		return "", itself
 	}
@@ -44,10 +44,10 @@ func (w *world) behindWrapper(compiler string, parts map[string]string) (steps s
 	}
 	for _, place := range []string{w.req.Root, os.TempDir()} {
 		if place != "" && place != "/" {
-			said = strings.ReplaceAll(said, place, "")
+			printed = strings.ReplaceAll(printed, place, "")
 		}
 	}
-	return said, false
+	return printed, false
 }
 
 var (
@@ -57,9 +57,9 @@ var (
 
 // driverOf returns the compiler that printed the steps said, as gcc and clang print them. It
 // returns "" if the steps do not name it.
-func (w *world) driverOf(said string) string {
+func (w *hostEnv) driverOf(printed string) string {
 	for _, re := range []*regexp.Regexp{collectGCC(), clangCC1()} {
-		if m := re.FindStringSubmatch(said); m != nil {
+		if m := re.FindStringSubmatch(printed); m != nil {
 			return w.lookup(m[1], w.env("PATH"))
 		}
 	}
@@ -81,7 +81,7 @@ const mostFollowed = 256
 
 // follow adds the programs that a script names to parts, and recursively what those name. seen
 // holds the programs that were read, by their real names.
-func (w *world) follow(program string, parts map[string]string, seen map[string]bool) {
+func (w *hostEnv) follow(program string, parts map[string]string, seen map[string]bool) {
 	real := realName(program)
 	if seen[real] || len(seen) > mostFollowed {
 		return
@@ -122,7 +122,7 @@ func wordsOf(text string) (words []string) {
 
 // meant returns the programs that a word of a script may name. The rest of a path after a variable
 // may be relative to the script's own folder.
-func (w *world) meant(word, script string) (files []string) {
+func (w *hostEnv) meant(word, script string) (files []string) {
 	if !strings.Contains(word, "/") {
 		if p := w.lookup(word, w.env("PATH")); p != "" {
 			files = append(files, p)

@@ -63,7 +63,7 @@ func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
 var outputBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
 // bytes returns the output that is kept, and how many bytes are left out.
-func (o *output) bytes() (said []byte, left int64) {
+func (o *output) bytes() (printed []byte, left int64) {
 	tail := append(o.tail[o.at:len(o.tail):len(o.tail)], o.tail[:o.at]...)
 	if o.left == 0 {
 		return append(o.head, tail...), 0
@@ -76,8 +76,8 @@ func (o *output) bytes() (said []byte, left int64) {
 		tail = tail[end+1:]
 	}
 	left = o.left + int64(len(o.head)-len(head)) + int64(len(o.tail)-len(tail))
-	said = fmt.Appendf(bytes.Clone(head), "kbuild: %d bytes of output are left out here\n", left)
-	return append(said, tail...), left
+	printed = fmt.Appendf(bytes.Clone(head), "kbuild: %d bytes of output are left out here\n", left)
+	return append(printed, tail...), left
 }
 
 // Shorten keeps the first and the last half of at most so many bytes of text.
@@ -87,6 +87,6 @@ func Shorten(text string, most int) string {
 	}
 	o := output{half: most / 2}
 	o.Write([]byte(text))
-	said, _ := o.bytes()
-	return string(said)
+	printed, _ := o.bytes()
+	return string(printed)
 }

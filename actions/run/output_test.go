@@ -20,24 +20,24 @@ func TestOutput(t *testing.T) {
 			for at := 0; at < size; at += piece {
 				o.Write([]byte(all[at:min(size, at+piece)]))
 			}
-			said, left := o.bytes()
-			check(t, all[:size], string(said), left)
+			printed, left := o.bytes()
+			check(t, all[:size], string(printed), left)
 		}
 	}
 }
 
-func check(t *testing.T, all, said string, left int64) {
+func check(t *testing.T, all, printed string, left int64) {
 	t.Helper()
 	if len(all) <= 200 {
-		if said != all || left != 0 {
-			t.Errorf("of %d bytes: %q, %d left out", len(all), said, left)
+		if printed != all || left != 0 {
+			t.Errorf("of %d bytes: %q, %d left out", len(all), printed, left)
 		}
 		return
 	}
 	note := fmt.Sprintf("kbuild: %d bytes of output are left out here\n", left)
-	head, tail, ok := strings.Cut(said, note)
+	head, tail, ok := strings.Cut(printed, note)
 	if !ok || !strings.HasPrefix(all, head) || !strings.HasSuffix(all, tail) || int(left) != len(all)-len(head)-len(tail) || len(head)+len(tail) > 200 || len(head)+len(tail) < 180 {
-		t.Errorf("of %d bytes: %q, %d left out", len(all), said, left)
+		t.Errorf("of %d bytes: %q, %d left out", len(all), printed, left)
 	}
 }
 
@@ -47,8 +47,8 @@ func TestOutputWithoutLines(t *testing.T) {
 	for range 1000 {
 		o.Write(bytes.Repeat([]byte{0xff}, 100))
 	}
-	if said, left := o.bytes(); left != 100*1000-200 || len(said) > 300 {
-		t.Errorf("%d bytes, %d left out", len(said), left)
+	if printed, left := o.bytes(); left != 100*1000-200 || len(printed) > 300 {
+		t.Errorf("%d bytes, %d left out", len(printed), left)
 	}
 	if cap(o.head)+cap(o.tail) > 1000 {
 		t.Errorf("it holds %d bytes", cap(o.head)+cap(o.tail))

@@ -263,32 +263,32 @@ func TestBusyProgram(t *testing.T) {
 // What ended a process, or a child of it, by what drivers and tools say and how they exit.
 func TestEndedBySignalOrWantOfMemory(t *testing.T) {
 	for _, c := range []struct {
-		said                  string
+		printed               string
 		code                  int
 		oom, noMemory, killed bool
 	}{
-		{said: "", code: 137, oom: true, killed: true}, // nvcc 11.8, a shell
-		{said: "", code: 139, killed: true},
-		{said: "", code: 255}, // nvlink, ptxas
-		{said: "g++: fatal error: Killed signal terminated program cc1plus\n", code: 1, oom: true, killed: true},
-		{said: "g++: internal compiler error: Segmentation fault signal terminated program cc1plus\n", code: 4, killed: true},
-		{said: "collect2: fatal error: ld terminated with signal 9 [Killed]\n", code: 1, oom: true, killed: true},
-		{said: "collect2: fatal error: ld terminated with signal 11 [Segmentation fault], core dumped\n", code: 1, killed: true},
-		{said: "nvcc error   : 'cicc' died due to signal 9 (Kill signal)\n", code: 9, oom: true, killed: true},
-		{said: "nvcc error   : 'cicc' died due to signal 11 (Invalid memory reference)\n", code: 11, killed: true},
-		{said: "child died with signal 9, without coredump\n", code: 9, oom: true, killed: true}, // hipcc 5.2
-		{said: "clang: error: unable to execute command: Killed\nclang: error: clang frontend command failed due to signal (use -v to see invocation)\n", code: 1, oom: true, killed: true},
-		{said: "/usr/include/c++/11/array(448): catastrophic error: out of memory\n", code: 4, noMemory: true},
-		{said: "ptxas fatal   : Memory allocation failure\n", code: 255, noMemory: true},
-		{said: "virtual memory exhausted: Cannot allocate memory\n", code: 1, noMemory: true},
-		{said: "a.cu(3): error: identifier \"q\" is undefined\n", code: 1},
-		{said: "a.cpp:1:1: error: 'x' in \"out of memory\"\n", code: 1},
-		{said: "virtual memory exhausted: Cannot allocate memory\n", code: 0},
+		{printed: "", code: 137, oom: true, killed: true}, // nvcc 11.8, a shell
+		{printed: "", code: 139, killed: true},
+		{printed: "", code: 255}, // nvlink, ptxas
+		{printed: "g++: fatal error: Killed signal terminated program cc1plus\n", code: 1, oom: true, killed: true},
+		{printed: "g++: internal compiler error: Segmentation fault signal terminated program cc1plus\n", code: 4, killed: true},
+		{printed: "collect2: fatal error: ld terminated with signal 9 [Killed]\n", code: 1, oom: true, killed: true},
+		{printed: "collect2: fatal error: ld terminated with signal 11 [Segmentation fault], core dumped\n", code: 1, killed: true},
+		{printed: "nvcc error   : 'cicc' died due to signal 9 (Kill signal)\n", code: 9, oom: true, killed: true},
+		{printed: "nvcc error   : 'cicc' died due to signal 11 (Invalid memory reference)\n", code: 11, killed: true},
+		{printed: "child died with signal 9, without coredump\n", code: 9, oom: true, killed: true}, // hipcc 5.2
+		{printed: "clang: error: unable to execute command: Killed\nclang: error: clang frontend command failed due to signal (use -v to see invocation)\n", code: 1, oom: true, killed: true},
+		{printed: "/usr/include/c++/11/array(448): catastrophic error: out of memory\n", code: 4, noMemory: true},
+		{printed: "ptxas fatal   : Memory allocation failure\n", code: 255, noMemory: true},
+		{printed: "virtual memory exhausted: Cannot allocate memory\n", code: 1, noMemory: true},
+		{printed: "a.cu(3): error: identifier \"q\" is undefined\n", code: 1},
+		{printed: "a.cpp:1:1: error: 'x' in \"out of memory\"\n", code: 1},
+		{printed: "virtual memory exhausted: Cannot allocate memory\n", code: 0},
 	} {
-		res := Result{Output: []byte(c.said), ExitCode: c.code}
+		res := Result{Output: []byte(c.printed), ExitCode: c.code}
 		res.judge()
 		if res.OOM != c.oom || res.NoMemory != c.noMemory || res.Killed != c.killed {
-			t.Errorf("%d %q: killed for memory %v, no memory %v, killed %v; want %v, %v, %v", c.code, c.said, res.OOM, res.NoMemory, res.Killed, c.oom, c.noMemory, c.killed)
+			t.Errorf("%d %q: killed for memory %v, no memory %v, killed %v; want %v, %v, %v", c.code, c.printed, res.OOM, res.NoMemory, res.Killed, c.oom, c.noMemory, c.killed)
 		}
 	}
 }

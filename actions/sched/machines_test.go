@@ -118,7 +118,7 @@ func (c *cluster) away(ctx context.Context, b recorded) error {
 	return transfer(b.out)
 }
 
-func (c *cluster) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
+func (c *cluster) ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
 	b := c.build[a.ID]
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

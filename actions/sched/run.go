@@ -149,10 +149,10 @@ func (l *loop) start() {
 	if !l.stopping {
 		l.startChecks()
 		if l.queued.count > l.ports.count || l.ready.count+l.count[checking] > 0 {
-			l.startElsewhere()
+			l.startRemote()
 		}
 		l.startCommands()
-		l.startElsewhere()
+		l.startRemote()
 		l.startAlone()
 		l.race()
 	}

@@ -64,10 +64,10 @@ type Distributor interface {
 	// when that is first known.
 	Open() bool
 	Opened() <-chan struct{}
-	// ExecuteElsewhere executes an action that holds one of Options.Elsewhere. When here is closed,
+	// ExecuteRemote executes an action that holds one of Options.Elsewhere. When here is closed,
 	// the action has one of Options.Jobs as well, which no other action needs. So it may be
 	// executed locally too, and the first run that ends well decides.
-	ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) Result
+	ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) Result
 }
 
 // Observer is notified of what happens, from one goroutine, in order.

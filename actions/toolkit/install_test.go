@@ -18,7 +18,7 @@ import (
 )
 
 // project is a manifest that pins CUDA 13.5.0, with the pip of testdata.
-func project(t *testing.T) (p *Pin, said func() string) {
+func project(t *testing.T) (p *Pin, printed func() string) {
 	t.Helper()
 	script, err := filepath.Abs("testdata/pip")
 	if err != nil {
@@ -38,14 +38,14 @@ func project(t *testing.T) (p *Pin, said func() string) {
 }
 
 // locked is project with a lock file.
-func locked(t *testing.T) (p *Pin, said func() string) {
+func locked(t *testing.T) (p *Pin, printed func() string) {
 	t.Helper()
-	p, said = project(t)
+	p, printed = project(t)
 	if err := p.Lock(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	p.read(t)
-	return p, said
+	return p, printed
 }
 
 func (p *Pin) read(t *testing.T) {
@@ -57,7 +57,7 @@ func (p *Pin) read(t *testing.T) {
 }
 
 func TestLock(t *testing.T) {
-	p, said := locked(t)
+	p, printed := locked(t)
 	first := string(p.Text)
 	if lines := strings.Split(first, "\n"); len(lines) != 3+12+1 || !strings.HasPrefix(lines[3], "x86_64 cuda-toolkit==13.5.0 sha256:") ||
 		!strings.HasPrefix(lines[9], "aarch64 cuda-toolkit==13.5.0 sha256:") || strings.Contains(first, "example") {
@@ -69,8 +69,8 @@ func TestLock(t *testing.T) {
 	if p.read(t); string(p.Text) != first {
 		t.Error("the same wheels make another file")
 	}
-	if !strings.Contains(said(), "CUDA 13.5.0, 12 wheels") {
-		t.Error(said())
+	if !strings.Contains(printed(), "CUDA 13.5.0, 12 wheels") {
+		t.Error(printed())
 	}
 }
 
@@ -95,13 +95,13 @@ func TestLockForOneMachine(t *testing.T) {
 	if thisMachine() != "x86_64" {
 		t.Skip("the fake index has wheels for x86_64")
 	}
-	p, said := project(t)
+	p, printed := project(t)
 	t.Setenv("FAKE_PIP", "x86")
 	if err := p.Lock(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(said(), "warning: the lock is not for aarch64") {
-		t.Error(said())
+	if !strings.Contains(printed(), "warning: the lock is not for aarch64") {
+		t.Error(printed())
 	}
 }
 
@@ -124,7 +124,7 @@ func TestNotReady(t *testing.T) {
 }
 
 func TestInstall(t *testing.T) {
-	p, said := locked(t)
+	p, printed := locked(t)
 	root, err := p.Install(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -137,11 +137,11 @@ func TestInstall(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(root, "nvvm/lib64/libnvvm.so")); string(text) != "nvvm\n" {
 		t.Errorf("nvlink finds %q, %v", text, err)
 	}
-	if !strings.Contains(said(), "downloading nvidia-cuda-nvcc-13.5.37-py3-none-manylinux2014") || !strings.Contains(said(), ".whl (1.2 MB)") {
-		t.Errorf("there is no progress:\n%s", said())
+	if !strings.Contains(printed(), "downloading nvidia-cuda-nvcc-13.5.37-py3-none-manylinux2014") || !strings.Contains(printed(), ".whl (1.2 MB)") {
+		t.Errorf("there is no progress:\n%s", printed())
 	}
-	if again, err := p.Install(context.Background()); err != nil || again != root || !strings.HasSuffix(said(), "CUDA 13.5.0 is installed") {
-		t.Errorf("the second time it is %s, %v:\n%s", again, err, said())
+	if again, err := p.Install(context.Background()); err != nil || again != root || !strings.HasSuffix(printed(), "CUDA 13.5.0 is installed") {
+		t.Errorf("the second time it is %s, %v:\n%s", again, err, printed())
 	}
 	list, err := p.List()
 	if err != nil || len(list) != 1 || list[0].Root != root || list[0].Requirement != "cuda-toolkit[cccl,crt,cudart,nvcc,nvvm]==13.5.0" {
@@ -222,7 +222,7 @@ func TestInterruptedInstallation(t *testing.T) {
 }
 
 func TestTwoInstallAtOnce(t *testing.T) {
-	p, said := locked(t)
+	p, printed := locked(t)
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
@@ -232,8 +232,8 @@ func TestTwoInstallAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := strings.Count(said(), "installing CUDA"); n != 1 {
-		t.Errorf("it was installed %d times:\n%s", n, said())
+	if n := strings.Count(printed(), "installing CUDA"); n != 1 {
+		t.Errorf("it was installed %d times:\n%s", n, printed())
 	}
 }
 

@@ -112,9 +112,9 @@ func postgres(t testing.TB) (connection string) {
 		defer out.Close()
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Run(); err != nil {
-			said, _ := os.ReadFile(out.Name())
+			printed, _ := os.ReadFile(out.Name())
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
-			t.Fatalf("%s: %v\n%s%s", cmd, err, said, log)
+			t.Fatalf("%s: %v\n%s%s", cmd, err, printed, log)
 		}
 	}
 	data := filepath.Join(dir, "data")

@@ -177,8 +177,8 @@ func ClangLinksCUDA(t testing.TB) string {
 		if _, err := exec.LookPath(name); err != nil {
 			continue
 		}
-		if said := clangFault(fmt.Sprint("-", n)); said != "" {
-			t.Log(said)
+		if printed := clangFault(fmt.Sprint("-", n)); printed != "" {
+			t.Log(printed)
 			continue
 		}
 		return name
@@ -199,11 +199,11 @@ func clangThat(t testing.TB, fault func() string) string {
 	t.Helper()
 	Need(t, "nvcc")
 	name := "clang++" + LLVM(t)
-	if said := fault(); said != "" {
+	if printed := fault(); printed != "" {
 		if ClangMajor(t) == 15 {
-			t.Fatal(said)
+			t.Fatal(printed)
 		}
-		t.Skip("cannot be here: ", said)
+		t.Skip("cannot be here: ", printed)
 	}
 	return name
 }

@@ -38,13 +38,13 @@ const (
 type Manifest struct {
 	Format int `json:"format"`
 	// Must be equal on another machine for its builds to find the entries.
-	Identity []cache.Field `json:"identity"`
-	Targets  []string      `json:"targets"`
-	Archs    []string      `json:"archs"`
-	Entries  []BundleEntry `json:"entries"`
-	Records  int           `json:"records"`
-	Blobs    int           `json:"blobs"`
-	Bytes    int64         `json:"bytes"` // total size of the blobs
+	Fingerprint []cache.Field `json:"identity"`
+	Targets     []string      `json:"targets"`
+	Archs       []string      `json:"archs"`
+	Entries     []BundleEntry `json:"entries"`
+	Records     int           `json:"records"`
+	Blobs       int           `json:"blobs"`
+	Bytes       int64         `json:"bytes"` // total size of the blobs
 }
 
 // BundleEntry is an action with its record. Actions with one key share a record.

@@ -185,15 +185,15 @@ func TestForgedBundle(t *testing.T) {
 func TestImported(t *testing.T) {
 	s := open(t, t.TempDir())
 	from := open(t, t.TempDir())
-	old, young := entry(t, from, "old", "x"), entry(t, from, "young", "y")
-	for _, r := range []*cache.Record{old, young} {
+	old, tooRecent := entry(t, from, "old", "x"), entry(t, from, "young", "y")
+	for _, r := range []*cache.Record{old, tooRecent} {
 		s.eachImport(func(name string, _ Manifest) { age(t, name, time.Hour) })
 		if _, err := s.Import(t.Context(), bytes.NewReader(bundle(t, from, r)), anyone); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r, err := s.Named(s.Imported()["build/out0"])
-	if err != nil || r.Command != young.Command {
+	if err != nil || r.Command != tooRecent.Command {
 		t.Error(r, err)
 	}
 	if _, err := s.Named("../../etc/passwd"); err == nil {

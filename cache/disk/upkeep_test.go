@@ -67,14 +67,14 @@ func TestGCRemovesLeastRecentlyUsed(t *testing.T) {
 
 func TestGCByAge(t *testing.T) {
 	s := open(t, t.TempDir())
-	old, young := put(t, s, "old", "old"), put(t, s, "young", "young")
+	old, tooRecent := put(t, s, "old", "old"), put(t, s, "young", "young")
 	age(t, s.record(old), 48*time.Hour)
-	age(t, s.record(young), 2*time.Hour)
+	age(t, s.record(tooRecent), 2*time.Hour)
 	age(t, blobOf(t, s, digestOf("old")), 48*time.Hour)
 	if res, err := s.GC(t.Context(), 0, 24*time.Hour); err != nil || res.Records != 1 || exists(s.record(old)) {
 		t.Error(res, err)
 	}
-	if res, err := s.GC(t.Context(), 0, 0); err != nil || res.Records != 0 || !exists(s.record(young)) {
+	if res, err := s.GC(t.Context(), 0, 0); err != nil || res.Records != 0 || !exists(s.record(tooRecent)) {
 		t.Error("without limits a record was removed", res, err)
 	}
 }

@@ -119,10 +119,10 @@ func (h *helper) ask(ctx context.Context, uri string) (a answered, err error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.program, "get")
 	question, _ := json.Marshal(map[string]string{"uri": uri}) // encoding strings cannot fail
-	var out, said bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(question), &out, &said
+	var out, printed bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(question), &out, &printed
 	if err := cmd.Run(); err != nil {
-		return a, errors.Join(err, errors.New(strings.TrimSpace(said.String())))
+		return a, errors.Join(err, errors.New(strings.TrimSpace(printed.String())))
 	}
 	var got struct {
 		Headers map[string][]string `json:"headers"`

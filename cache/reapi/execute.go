@@ -24,8 +24,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// maxSaid is the maximum size of the stdout or stderr of a command, in bytes.
-const maxSaid = 32 << 20
+// maxPrinted is the maximum size of the stdout or stderr of a command, in bytes.
+const maxPrinted = 32 << 20
 
 // attempts is how often a command is submitted if the server loses its inputs.
 const attempts = 3
@@ -155,10 +155,10 @@ func (c *Client) take(ctx context.Context, cmd *remote.Command, r *re.ActionResu
 	out.ExitCode = int(r.GetExitCode())
 	account(out, r.GetExecutionMetadata())
 	var err error
-	if out.Stdout, err = c.said(ctx, r.GetStdoutRaw(), r.GetStdoutDigest()); err != nil {
+	if out.Stdout, err = c.printed(ctx, r.GetStdoutRaw(), r.GetStdoutDigest()); err != nil {
 		return err
 	}
-	if out.Stderr, err = c.said(ctx, r.GetStderrRaw(), r.GetStderrDigest()); err != nil {
+	if out.Stderr, err = c.printed(ctx, r.GetStderrRaw(), r.GetStderrDigest()); err != nil {
 		return err
 	}
 	if out.ExitCode != 0 {
@@ -200,8 +200,8 @@ func (c *Client) bring(ctx context.Context, b Blob, file string, exec bool) (rec
 	return received, err
 }
 
-// said returns the stdout or stderr of a command, which is part of the result or a blob.
-func (c *Client) said(ctx context.Context, raw []byte, d *re.Digest) ([]byte, error) {
+// printed returns the stdout or stderr of a command, which is part of the result or a blob.
+func (c *Client) printed(ctx context.Context, raw []byte, d *re.Digest) ([]byte, error) {
 	if len(raw) > 0 || d.GetSizeBytes() == 0 {
 		return raw, nil
 	}
@@ -209,7 +209,7 @@ func (c *Client) said(ctx context.Context, raw []byte, d *re.Digest) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	if b.Size > maxSaid {
+	if b.Size > maxPrinted {
 		return nil, fmt.Errorf("the command says %d bytes", b.Size)
 	}
 	var text bytes.Buffer

@@ -89,8 +89,8 @@ func (c *Cache) Judge(out *Outcome, well bool) {
 	defer c.mu.Unlock()
 	delete(c.exec.doubtful, out)
 	if well {
-		said, _, _ := strings.Cut(strings.TrimSpace(string(slices.Concat(out.Stdout, out.Stderr))), "\n")
-		c.lose(fmt.Errorf("%d commands, one after the other, were lost; the last ended there with status %d (%q), and well here", c.exec.lost+1, out.ExitCode, said), false)
+		printed, _, _ := strings.Cut(strings.TrimSpace(string(slices.Concat(out.Stdout, out.Stderr))), "\n")
+		c.lose(fmt.Errorf("%d commands, one after the other, were lost; the last ended there with status %d (%q), and well here", c.exec.lost+1, out.ExitCode, printed), false)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestLost(t *testing.T) {
 // that ended well after them, no more go there.
 func TestDoubtful(t *testing.T) {
 	t.Setenv("PRETEND", "executes")
-	s := &said{}
+	s := &printed{}
 	c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", Patience: time.Hour, Execute: true, Warn: s.warn})
 	if err != nil {
 		t.Fatal(err)

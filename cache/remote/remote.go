@@ -53,7 +53,7 @@ type Cache struct {
 	ended   chan struct{}  // closed when the program has ended
 	ready   chan struct{}  // closed when hello was answered, or the cache is off
 	sending sync.WaitGroup // records that are being sent
-	said    sync.Once
+	printed sync.Once
 	crowd   *crowd
 
 	mu       sync.Mutex
@@ -475,7 +475,7 @@ func (c *Cache) trouble(err error) {
 
 // warnOnce reports only the first problem: later ones are usually its consequences.
 func (c *Cache) warnOnce(text string) {
-	c.said.Do(func() {
+	c.printed.Do(func() {
 		if c.opts.Warn != nil {
 			c.opts.Warn(text)
 		}

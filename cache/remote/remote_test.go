@@ -108,28 +108,28 @@ func hang() {
 	<-end
 }
 
-// said keeps warnings.
-type said struct {
+// printed keeps warnings.
+type printed struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (s *said) warn(text string) {
+func (s *printed) warn(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, text)
 }
 
-func (s *said) all() string {
+func (s *printed) all() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.list, "; ")
 }
 
-func start(t *testing.T, how string, readOnly bool, patience time.Duration) (*Cache, *said) {
+func start(t *testing.T, how string, readOnly bool, patience time.Duration) (*Cache, *printed) {
 	t.Helper()
 	t.Setenv("PRETEND", how)
-	s := &said{}
+	s := &printed{}
 	c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", ReadOnly: readOnly, Patience: patience, Warn: s.warn})
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestTrouble(t *testing.T) {
 // That a server only keeps things is one warning, and what goes wrong with it another.
 func TestRunsNothing(t *testing.T) {
 	t.Setenv("PRETEND", "full")
-	s := &said{}
+	s := &printed{}
 	c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", Execute: true, Patience: time.Hour, Warn: s.warn})
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +269,7 @@ func TestAnonymous(t *testing.T) {
 		"denied":  "the remote cache grpc://cache is read only for this user: not you" + listed,
 	} {
 		t.Setenv("PRETEND", how)
-		s := &said{}
+		s := &printed{}
 		c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", Server: "cache:80", Anonymous: true, Patience: time.Hour, Warn: s.warn})
 		if err != nil {
 			t.Fatal(err)

@@ -62,7 +62,7 @@ type entry struct {
 const (
 	flagOutput = 1 << iota
 	flagPlan
-	flagYoung
+	flagTooRecent
 )
 
 const (
@@ -121,7 +121,7 @@ func (s *observations) at(i int) cache.Observation {
 	e := &s.entries[i]
 	o := cache.Observation{Path: s.path(i), Kind: e.kind, Digest: s.digest(i),
 		Stat:   cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode},
-		Output: e.flags&flagOutput != 0, Plan: e.flags&flagPlan != 0, Young: e.flags&flagYoung != 0}
+		Output: e.flags&flagOutput != 0, Plan: e.flags&flagPlan != 0, Young: e.flags&flagTooRecent != 0}
 	if e.kind != cache.KindGuard {
 		o.Seen = int64(e.extra)
 	}
@@ -225,6 +225,6 @@ func entryOf(o *cache.Observation, path, dir uint32, names uint64) entry {
 	if o.Kind == cache.KindGuard {
 		e.extra = names | uint64(len(o.Absent))<<32
 	}
-	e.flags = uint8(bit(o.Output)*flagOutput | bit(o.Plan)*flagPlan | bit(o.Young)*flagYoung)
+	e.flags = uint8(bit(o.Output)*flagOutput | bit(o.Plan)*flagPlan | bit(o.Young)*flagTooRecent)
 	return e
 }

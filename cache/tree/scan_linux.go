@@ -129,7 +129,7 @@ func (s *observations) scan(root, from, to int, remote bool, found []int) []int 
 
 // unchanged checks one entry. It does not allocate: it runs for every file of the build.
 func (e *entry) unchanged(dir int, path *byte, remote bool) bool {
-	if e.flags&flagYoung != 0 {
+	if e.flags&flagTooRecent != 0 {
 		return false
 	}
 	var st unix.Stat_t

@@ -80,9 +80,9 @@ func editedArchs(rng *rand.Rand, step int, list []string) []string {
 // sameAsClean builds here, and for a list that is new elsewhere from nothing, and compares.
 func sameAsClean(e *e2e.Project, list string, clean map[string][]byte) {
 	e.T.Helper()
-	_, said := e.Run("kbuild", "--progress", "plain")
-	if w := strings.Count(string(e.Read("w.cu")), "unsigned other"); strings.Count(said, "-Wsign-compare") > w {
-		e.T.Errorf("%s: the warning of the host code comes more than once:\n%s", list, said)
+	_, printed := e.Run("kbuild", "--progress", "plain")
+	if w := strings.Count(string(e.Read("w.cu")), "unsigned other"); strings.Count(printed, "-Wsign-compare") > w {
+		e.T.Errorf("%s: the warning of the host code comes more than once:\n%s", list, printed)
 	}
 	if _, known := clean[list]; !known {
 		other := e.In(filepath.Join(e.T.TempDir(), "clean"))

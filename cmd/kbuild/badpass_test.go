@@ -77,8 +77,8 @@ func TestFailedPass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := passProject(t, "", map[string]string{"a.cu": c.device})
-			if said := failsWithout(e, c.plain, "-j1"); !strings.Contains(said, c.want) {
-				t.Errorf("it does not say %q:\n%s", c.want, said)
+			if printed := failsWithout(e, c.plain, "-j1"); !strings.Contains(printed, c.want) {
+				t.Errorf("it does not say %q:\n%s", c.want, printed)
 			}
 		})
 	}
@@ -91,16 +91,16 @@ func TestKilledBesideAnother(t *testing.T) {
 		"a.cu": "__global__ void fake_killed_once() {}",
 		"b.cu": "__global__ void fake_waits() {}",
 	})
-	_, said := e.Run("kbuild", "--progress", "plain", "-j4", "--mem", "1TiB")
-	if !strings.Contains(said, "kbuild: a.cu: it ran out of memory, and was built again with nothing else running") || strings.Contains(said, "misparsed") {
-		t.Error(said)
+	_, printed := e.Run("kbuild", "--progress", "plain", "-j4", "--mem", "1TiB")
+	if !strings.Contains(printed, "kbuild: a.cu: it ran out of memory, and was built again with nothing else running") || strings.Contains(printed, "misparsed") {
+		t.Error(printed)
 	}
 	if c := e.Kbuild(); c.Up_to_date != c.Actions {
 		t.Errorf("again: %+v", c)
 	}
 	e.Write("a.cu", "__global__ void fake_killed() {}\n")
-	if said := failsWithout(e, 0, "-j4"); !strings.Contains(said, "killed, most likely for memory") {
-		t.Error(said)
+	if printed := failsWithout(e, 0, "-j4"); !strings.Contains(printed, "killed, most likely for memory") {
+		t.Error(printed)
 	}
 }
 
@@ -109,14 +109,14 @@ func TestKilledBesideAnother(t *testing.T) {
 func TestMisparseVerdict(t *testing.T) {
 	t.Parallel()
 	e := passProject(t, "  flags   = { nvcc = [\"-DMISREAD\"] }\n", map[string]string{"a.cu": "__global__ void k() {}"})
-	said := func() string {
+	printed := func() string {
 		t.Helper()
 		_, errs := e.Run("kbuild", "--progress", "plain")
 		return errs
 	}
 	warned := func(what string, want bool) {
 		t.Helper()
-		if errs := said(); strings.Contains(errs, "misparsed the dry run of nvcc") != want {
+		if errs := printed(); strings.Contains(errs, "misparsed the dry run of nvcc") != want {
 			t.Errorf("%s: warned is not %v:\n%s", what, want, errs)
 		}
 	}

@@ -81,8 +81,8 @@ func TestBesideObject(t *testing.T) {
 	if c := e.Kbuild(); c.Up_to_date != first.Actions {
 		t.Errorf("again: %+v", c)
 	}
-	if _, said := e.Run("kbuild"); !strings.Contains(said, "nothing to do") {
-		t.Error(said)
+	if _, printed := e.Run("kbuild"); !strings.Contains(printed, "nothing to do") {
+		t.Error(printed)
 	}
 	for _, lost := range []string{"build/obj/executable.app/main.cpp.gcno", "build/app.map", "build"} {
 		if err := os.RemoveAll(filepath.Join(e.Dir, lost)); err != nil {

@@ -116,14 +116,14 @@ func outputs(t *testing.T, dir string) map[string]string {
 // right builds and holds the outputs against those from nothing.
 func (p *statesProject) right(after string) {
 	p.t.Helper()
-	status, said := p.build()
+	status, printed := p.build()
 	if status != 0 {
-		p.t.Fatalf("after %s kbuild ends with %d:\n%s", after, status, said)
+		p.t.Fatalf("after %s kbuild ends with %d:\n%s", after, status, printed)
 	}
 	got := outputs(p.t, p.dir)
 	for name, want := range p.want[p.state] {
 		if got[name] != want {
-			p.t.Fatalf("after %s %s holds %q, from nothing %q; kbuild said\n%s", after, name, got[name], want, said)
+			p.t.Fatalf("after %s %s holds %q, from nothing %q; kbuild said\n%s", after, name, got[name], want, printed)
 		}
 	}
 }

@@ -28,8 +28,8 @@ func TestQuickAfterDeviceLink(t *testing.T) {
 		t.Helper()
 		lock := filepath.Join(h.dir, "build/.kbuild/lock")
 		was, _ := os.ReadFile(lock)
-		if said, err := exec.Command("kbuild", "-C", h.dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v:\n%s", err, said)
+		if printed, err := exec.Command("kbuild", "-C", h.dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v:\n%s", err, printed)
 		}
 		is, _ := os.ReadFile(lock)
 		return string(was) != string(is)

@@ -90,9 +90,9 @@ func TestFullCache(t *testing.T) {
 		os.RemoveAll(filepath.Join(p.cache, "v2"))
 		p.turn(p.state ^ 2)
 		fill(t, p.cache, pages)
-		status, said := p.build()
-		if n := strings.Count(said, "no space left for the cache in "+p.cache); status != 0 || n != 1 {
-			t.Errorf("%d pages: kbuild ends with %d and warns %d times:\n%s", pages, status, n, said)
+		status, printed := p.build()
+		if n := strings.Count(printed, "no space left for the cache in "+p.cache); status != 0 || n != 1 {
+			t.Errorf("%d pages: kbuild ends with %d and warns %d times:\n%s", pages, status, n, printed)
 		}
 		if left, _ := filepath.Glob(filepath.Join(p.cache, "*/tmp/*")); len(left) > 0 {
 			t.Errorf("%d pages: %q is left", pages, left)
@@ -121,12 +121,12 @@ func TestFullTree(t *testing.T) {
 			removeOutputs(p.dir)
 		}
 		fill(t, build, pages)
-		status, said := p.build()
-		if full := strings.Contains(said, "no space left") || strings.Contains(said, "the disk of the build tree is full"); status != 0 && !full {
-			t.Errorf("%d pages: kbuild ends with %d and does not say why:\n%s", pages, status, said)
+		status, printed := p.build()
+		if full := strings.Contains(printed, "no space left") || strings.Contains(printed, "the disk of the build tree is full"); status != 0 && !full {
+			t.Errorf("%d pages: kbuild ends with %d and does not say why:\n%s", pages, status, printed)
 		}
-		if strings.Contains(said, "damaged") {
-			t.Errorf("%d pages: the cache is blamed:\n%s", pages, said)
+		if strings.Contains(printed, "damaged") {
+			t.Errorf("%d pages: the cache is blamed:\n%s", pages, printed)
 		}
 		if status != 0 {
 			failures++
@@ -149,13 +149,13 @@ func TestReadOnlyCache(t *testing.T) {
 	mount(t, p.cache, p.cache, "", unix.MS_BIND, "")
 	mount(t, p.cache, p.cache, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 	os.RemoveAll(filepath.Join(p.dir, "build"))
-	if status, said := p.build(); status != 0 || strings.Contains(said, "warning: the cache") || !strings.Contains(said, "cached") || strings.Contains(said, " ran") {
-		t.Errorf("kbuild ends with %d:\n%s", status, said)
+	if status, printed := p.build(); status != 0 || strings.Contains(printed, "warning: the cache") || !strings.Contains(printed, "cached") || strings.Contains(printed, " ran") {
+		t.Errorf("kbuild ends with %d:\n%s", status, printed)
 	}
 	p.turn(0)
-	status, said := p.build()
-	if n := strings.Count(said, "cannot be written, building goes on without"); status != 0 || n != 1 {
-		t.Errorf("kbuild ends with %d and warns %d times:\n%s", status, n, said)
+	status, printed := p.build()
+	if n := strings.Count(printed, "cannot be written, building goes on without"); status != 0 || n != 1 {
+		t.Errorf("kbuild ends with %d and warns %d times:\n%s", status, n, printed)
 	}
 	p.survived("a build beside a read-only cache")
 	if status := Main([]string{"-C", p.dir, "cache", "gc"}, io.Discard, io.Discard); status != 0 {

@@ -49,12 +49,12 @@ func TestIntermediateHostCode(t *testing.T) {
 			}
 			e.Write("lto.specs", "*cc1_options:\n+ "+lto+"\n")
 			e.Write("lto.txt", lto)
-			_, said := e.Run("kbuild", "--progress", "plain")
+			_, printed := e.Run("kbuild", "--progress", "plain")
 			if !bytes.Contains(e.Read("build/bin/app"), []byte("CUBIN sm_80")) {
-				t.Errorf("the program holds no device code\n%s", said)
+				t.Errorf("the program holds no device code\n%s", printed)
 			}
-			if strings.Contains(said, "misparsed") != c.learned {
-				t.Errorf("found when it was built: want %v\n%s", c.learned, said)
+			if strings.Contains(printed, "misparsed") != c.learned {
+				t.Errorf("found when it was built: want %v\n%s", c.learned, printed)
 			}
 		})
 	}

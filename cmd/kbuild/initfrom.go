@@ -88,7 +88,7 @@ func (c *cli) tryPlan(root, text string) (faults []migrate.Fault, err error) {
 	w := trial.workspace()
 	w.Manifest.FS = withFile{regular.DirFS{Root: root, Most: manifest.MaxSource}, manifest.DefaultFile, []byte(text)}
 	heard := &listener{cli: &trial}
-	w.Front = heard
+	w.UI = heard
 	if _, err = w.Plan(); !errors.Is(err, engine.ErrDiagnosed) {
 		return nil, err
 	}

@@ -239,8 +239,8 @@ func TestKilled(t *testing.T) {
 func (p *statesProject) survived(after string) {
 	p.t.Helper()
 	p.right(after)
-	if status, said := p.build(); status != 0 || !strings.Contains(said, "nothing to do") {
-		p.t.Fatalf("after %s the second build ends with %d:\n%s", after, status, said)
+	if status, printed := p.build(); status != 0 || !strings.Contains(printed, "nothing to do") {
+		p.t.Fatalf("after %s the second build ends with %d:\n%s", after, status, printed)
 	}
 	var out strings.Builder
 	if status := Main([]string{"-C", p.dir, "cache", "verify"}, &out, io.Discard); status != 0 || !strings.Contains(out.String(), " 0 broken") {

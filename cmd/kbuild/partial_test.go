@@ -68,29 +68,29 @@ func write(t *testing.T, name, text string) {
 }
 
 // build runs kbuild in this process.
-func (p *editedProject) build(args ...string) (status int, said string) {
+func (p *editedProject) build(args ...string) (status int, printed string) {
 	var out bytes.Buffer
 	status = Main(append([]string{"-C", p.dir, "-k0", "--color=never", "--progress=plain"}, args...), &out, &out)
 	return status, out.String()
 }
 
 // buildWatched is build without arguments. partial is a build of a part of the last plan.
-func (p *editedProject) buildWatched() (status int, said string, partial bool) {
+func (p *editedProject) buildWatched() (status int, printed string, partial bool) {
 	var out bytes.Buffer
 	c := &cli{Dir: p.dir, Keep: new(failuresFlag), Color: "never", Progress: "plain", out: &term.Output{To: &out}, err: &out, begun: time.Now()}
 	w := c.workspace()
-	w.Front = watchedFront{c, &partial}
+	w.UI = watchedUI{c, &partial}
 	status = c.report(c.ended(w.Build(engine.Request{Brief: true})))
 	return status, out.String(), partial
 }
 
-// watchedFront is the command line, and notes what is built.
-type watchedFront struct {
+// watchedUI is the command line, and notes what is built.
+type watchedUI struct {
 	*cli
 	partial *bool
 }
 
-func (f watchedFront) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
+func (f watchedUI) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	*f.partial = *f.partial || t.Runner.Outer != nil
 	return f.cli.Begin(t, want)
 }
@@ -217,16 +217,16 @@ func TestPartialRandom(t *testing.T) {
 		}
 		var log []string
 		for range 30 {
-			status, said, isPartial := p.buildWatched()
+			status, printed, isPartial := p.buildWatched()
 			if testing.Verbose() {
-				t.Log(status, said)
+				t.Log(status, printed)
 			}
 			if isPartial {
 				partial++
 			}
-			long, saidLong := p.build("-v")
-			if status != long || status == 0 && !strings.Contains(saidLong, "nothing to do") {
-				t.Fatalf("seed %d, after\n%s\nkbuild ends with %d:\n%s\nand the long way with %d:\n%s", seed, strings.Join(log, "\n"), status, said, long, saidLong)
+			long, printedLong := p.build("-v")
+			if status != long || status == 0 && !strings.Contains(printedLong, "nothing to do") {
+				t.Fatalf("seed %d, after\n%s\nkbuild ends with %d:\n%s\nand the long way with %d:\n%s", seed, strings.Join(log, "\n"), status, printed, long, printedLong)
 			}
 			builds++
 			if status == 0 {

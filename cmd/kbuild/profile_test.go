@@ -27,16 +27,16 @@ func TestProfile(t *testing.T) {
 				"a.cpp":       "int f(int x) { return x > 3 ? x * 2 : x; }\n",
 				"k.cu":        "__global__ void k() {}\nint g(int x) { return x > 3 ? x * 2 : x; }\n",
 			})
-			_, said := e.Run("kbuild", "--progress", "plain")
-			looked := regexp.MustCompile(`[‘'"]([^‘'" ]+\.gcda)[’'"] profile count data file not found`).FindAllStringSubmatch(said, -1)
+			_, printed := e.Run("kbuild", "--progress", "plain")
+			looked := regexp.MustCompile(`[‘'"]([^‘'" ]+\.gcda)[’'"] profile count data file not found`).FindAllStringSubmatch(printed, -1)
 			if len(looked) != 2 {
-				t.Fatalf("gcc does not say where it looked:\n%s", said)
+				t.Fatalf("gcc does not say where it looked:\n%s", printed)
 			}
 			for _, m := range looked {
 				quick := func(what string, ran bool) {
 					t.Helper()
-					if _, said := e.Run("kbuild", "--progress", "plain"); strings.Contains(said, "nothing to do") == ran {
-						t.Errorf("%s %s:\n%s", m[1], what, said)
+					if _, printed := e.Run("kbuild", "--progress", "plain"); strings.Contains(printed, "nothing to do") == ran {
+						t.Errorf("%s %s:\n%s", m[1], what, printed)
 					}
 				}
 				file := m[1]

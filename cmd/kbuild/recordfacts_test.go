@@ -83,7 +83,7 @@ func recordFacts(t *testing.T, dir string, given func(*plan.Facts)) plan.Facts {
 			}
 			return facts
 		}
-		if err := steps.Ask(t.Context(), made.Questions); err != nil {
+		if err := steps.Query(t.Context(), made.Questions); err != nil {
 			t.Fatal(err)
 		}
 	}

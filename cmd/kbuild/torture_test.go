@@ -99,9 +99,9 @@ type torture struct {
 
 // result is what a clean build came to.
 type result struct {
-	status int
-	made   map[string]artifact
-	said   string
+	status  int
+	made    map[string]artifact
+	printed string
 }
 
 func newTorture(t *testing.T, tools *toolset) *torture {
@@ -182,7 +182,7 @@ func (h *torture) replay(steps []step) (fault string, at int) {
 }
 
 // kbuild builds in this process.
-func (h *torture) kbuild(dir string, args ...string) (status int, said string) {
+func (h *torture) kbuild(dir string, args ...string) (status int, printed string) {
 	var out bytes.Buffer
 	status = Main(slices.Concat([]string{"-C", dir, "-k0", "--color=never", "--progress=plain"}, h.args, args), &out, &out)
 	return status, out.String()
@@ -190,19 +190,19 @@ func (h *torture) kbuild(dir string, args ...string) (status int, said string) {
 
 // check builds, and says in what the result differs from that of a clean build; "" if in nothing.
 func (h *torture) check() (status int, fault string) {
-	clean, want, saidClean := h.clean()
+	clean, want, printedClean := h.clean()
 	if h.raced && clean == 0 {
 		if fault := differences(madeIn(h.dir), want); fault != "" {
 			return 0, "after two kbuilds at once " + fault
 		}
 	}
 	h.raced = false
-	status, said := h.kbuild(h.dir)
+	status, printed := h.kbuild(h.dir)
 	switch {
 	case status != clean:
-		return status, fmt.Sprintf("kbuild ends with %d:\n%s\nand a clean build with %d:\n%s", status, said, clean, saidClean)
+		return status, fmt.Sprintf("kbuild ends with %d:\n%s\nand a clean build with %d:\n%s", status, printed, clean, printedClean)
 	case status != 0 && status != exitFailed && status != exitUsage:
-		return status, fmt.Sprintf("kbuild ends with %d:\n%s", status, said)
+		return status, fmt.Sprintf("kbuild ends with %d:\n%s", status, printed)
 	}
 	made := madeIn(h.dir)
 	fault = differences(made, want)
@@ -210,12 +210,12 @@ func (h *torture) check() (status int, fault string) {
 		fault += h.leftovers(made, want)
 	}
 	if fault != "" {
-		return status, fmt.Sprintf("%s\nkbuild said:\n%s", fault, said)
+		return status, fmt.Sprintf("%s\nkbuild said:\n%s", fault, printed)
 	}
 
-	again, saidAgain := h.kbuild(h.dir)
-	if again != status || status == 0 && strings.Contains(saidAgain, " actions: ") { // a manifest without targets is built without a word
-		return status, fmt.Sprintf("the second build ends with %d:\n%s\nand the first with %d:\n%s", again, saidAgain, status, said)
+	again, printedAgain := h.kbuild(h.dir)
+	if again != status || status == 0 && strings.Contains(printedAgain, " actions: ") { // a manifest without targets is built without a word
+		return status, fmt.Sprintf("the second build ends with %d:\n%s\nand the first with %d:\n%s", again, printedAgain, status, printed)
 	}
 	return status, ""
 }
@@ -223,11 +223,11 @@ func (h *torture) check() (status int, fault string) {
 // clean builds a copy of the project without a cache, or knows what that came to: edits are undone,
 // and many are none of what a build depends on. Asking the compilers is half of what it takes, so
 // most clean builds remember the answers of others; the rest ask.
-func (h *torture) clean() (status int, made map[string]artifact, said string) {
+func (h *torture) clean() (status int, made map[string]artifact, printed string) {
 	project := h.state()
 	key := h.key(project)
 	if r, ok := h.cleaned[key]; ok {
-		return r.status, r.made, r.said
+		return r.status, r.made, r.printed
 	}
 	dir := filepath.Join(h.base, "clean")
 	if h.tellsFolder() {
@@ -243,10 +243,10 @@ func (h *torture) clean() (status int, made map[string]artifact, said string) {
 		os.MkdirAll(state, 0o777)
 		os.Symlink(h.tools.memo, filepath.Join(state, "tools"))
 	}
-	status, said = h.kbuild(dir, "--no-cache")
+	status, printed = h.kbuild(dir, "--no-cache")
 	made = madeIn(dir)
-	h.cleaned[key] = result{status, made, said}
-	return status, made, said
+	h.cleaned[key] = result{status, made, printed}
+	return status, made, printed
 }
 
 // tellsFolder reports objects that hold the name of the folder which they were compiled in. A copy
@@ -360,11 +360,11 @@ func (h *torture) overtaken(e edit) {
 	args := slices.Concat([]string{"-C", h.dir, "-k0", "-j1", "--progress=plain"}, h.args)
 	first := exec.Command("paused", slices.Concat([]string{strconv.Itoa(e.n), "kbuild"}, args)...)
 	goOn, err := first.StdinPipe()
-	said, err2 := first.StdoutPipe()
+	printed, err2 := first.StdoutPipe()
 	if err := errors.Join(err, err2, first.Start()); err != nil {
 		h.t.Fatal(err)
 	}
-	line, _ := bufio.NewReader(said).ReadString('\n')
+	line, _ := bufio.NewReader(printed).ReadString('\n')
 	h.apply(edit{kind: writeFileEdit, name: e.name, text: e.text})
 	second := exec.Command("kbuild", args...)
 	words, err := second.StderrPipe()
@@ -376,7 +376,7 @@ func (h *torture) overtaken(e edit) {
 	}
 	goOn.Close()
 	io.Copy(io.Discard, words)
-	io.Copy(io.Discard, said)
+	io.Copy(io.Discard, printed)
 	first.Wait()
 	h.raced = second.Wait() == nil && strings.TrimSpace(line) == pausedNow
 }

@@ -17,8 +17,8 @@ func (h *torture) tell(seed uint64, made []step, fault string, done int) {
 		again += " -torture.real"
 	}
 	h.t.Errorf("a difference after %d steps, in step %d of seed %d. The same again: %s", done, len(made)-1, seed, again)
-	short, said := h.shrink(made)
-	if said == "" {
+	short, printed := h.shrink(made)
+	if printed == "" {
 		h.t.Errorf("%s\nIt did not come again. All steps:\n%s", fault, story(made))
 		return
 	}
@@ -26,7 +26,7 @@ func (h *torture) tell(seed uint64, made []step, fault string, done int) {
 	for _, s := range short[1:] {
 		edits += len(s)
 	}
-	h.t.Errorf("It was\n%s\nThe shortest case has %d edits after the project is there:\n%s\n%s", fault, edits, story(short), said)
+	h.t.Errorf("It was\n%s\nThe shortest case has %d edits after the project is there:\n%s\n%s", fault, edits, story(short), printed)
 }
 
 // shrink drops steps and edits as long as there is a difference. It gives "" if there is none from
@@ -37,11 +37,11 @@ func (h *torture) shrink(all []step) (short []step, fault string) {
 		if tries++; tries > mostReplays || len(steps) == 0 {
 			return false
 		}
-		said, _ := h.replay(steps)
-		if said != "" {
-			fault = said
+		printed, _ := h.replay(steps)
+		if printed != "" {
+			fault = printed
 		}
-		return said != ""
+		return printed != ""
 	}
 	for range 2 { // what two processes do at once may come out otherwise
 		if fault == "" {

@@ -48,11 +48,11 @@ func writeTestFile(t *testing.T, name, text string) {
 
 // beside is a kbuild that runs beside others.
 type beside struct {
-	t    *testing.T
-	cmd  *tooltest.Process
-	err  *bufio.Reader
-	out  bytes.Buffer
-	said string // to standard error, as far as it was read
+	t       *testing.T
+	cmd     *tooltest.Process
+	err     *bufio.Reader
+	out     bytes.Buffer
+	printed string // to standard error, as far as it was read
 }
 
 func startKbuild(t *testing.T, dir string, args ...string) *beside {
@@ -75,12 +75,12 @@ func (b *beside) until(words string) *beside {
 	b.t.Helper()
 	for {
 		line, err := b.err.ReadString('\n')
-		b.said += line
+		b.printed += line
 		if strings.Contains(line, words) {
 			return b
 		}
 		if err != nil {
-			b.t.Fatalf("%v ended without %q:\n%s", b.cmd.Args, words, b.said)
+			b.t.Fatalf("%v ended without %q:\n%s", b.cmd.Args, words, b.printed)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (b *beside) until(words string) *beside {
 func (b *beside) end() int {
 	var rest bytes.Buffer
 	rest.ReadFrom(b.err)
-	b.said += rest.String()
+	b.printed += rest.String()
 	b.cmd.Wait()
 	return b.cmd.ProcessState.ExitCode()
 }
@@ -98,7 +98,7 @@ func (b *beside) end() int {
 func (b *beside) good() *beside {
 	b.t.Helper()
 	if status := b.end(); status != 0 {
-		b.t.Errorf("%v ends with %d:\n%s", b.cmd.Args, status, b.said)
+		b.t.Errorf("%v ends with %d:\n%s", b.cmd.Args, status, b.printed)
 	}
 	return b
 }
@@ -132,14 +132,14 @@ func TestWaiting(t *testing.T) {
 	third, fourth := startKbuild(t, dir, "why", "generate.late").until(waits), startKbuild(t, dir, "precompile").until(waits)
 	second.letGo()
 	second.good()
-	if n := strings.Count(second.said, "\n"); n != 1 {
-		t.Errorf("%d lines:\n%s", n, second.said)
+	if n := strings.Count(second.printed, "\n"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, second.printed)
 	}
 	if third.good(); !strings.Contains(third.out.String(), "is up to date") {
 		t.Errorf("why says %q", third.out.String())
 	}
-	if status := fourth.end(); status != exitUsage || !strings.Contains(fourth.said, "no module") {
-		t.Errorf("precompile ends with %d:\n%s", status, fourth.said)
+	if status := fourth.end(); status != exitUsage || !strings.Contains(fourth.printed, "no module") {
+		t.Errorf("precompile ends with %d:\n%s", status, fourth.printed)
 	}
 }
 
@@ -165,8 +165,8 @@ func TestNoWait(t *testing.T) {
 	first.started()
 	for _, command := range []string{"build", "clean", "why", "precompile"} {
 		b := startKbuild(t, dir, "--no-wait", command)
-		if status := b.end(); status != exitFailed || !strings.Contains(b.said, "error: "+busy+" (process ") {
-			t.Errorf("%s ends with %d:\n%s", command, status, b.said)
+		if status := b.end(); status != exitFailed || !strings.Contains(b.printed, "error: "+busy+" (process ") {
+			t.Errorf("%s ends with %d:\n%s", command, status, b.printed)
 		}
 	}
 	first.letGo()
@@ -182,7 +182,7 @@ func TestWaitingInterrupted(t *testing.T) {
 		b := startKbuild(t, dir, "generate.slow").until(waits)
 		b.cmd.Process.Signal(signal)
 		if status := b.end(); status != exitInterrupted {
-			t.Errorf("%v: it ends with %d:\n%s", signal, status, b.said)
+			t.Errorf("%v: it ends with %d:\n%s", signal, status, b.printed)
 		}
 	}
 	first.letGo()
@@ -194,8 +194,8 @@ func TestNoWaitForItself(t *testing.T) {
 	dir := slowProject(t)
 	writeTestFile(t, filepath.Join(dir, "slow.sh"), "kbuild clean\n")
 	b := startKbuild(t, dir)
-	if status := b.end(); status != exitFailed || !strings.Contains(b.said, "where it would wait for itself") {
-		t.Errorf("it ends with %d:\n%s", status, b.said)
+	if status := b.end(); status != exitFailed || !strings.Contains(b.printed, "where it would wait for itself") {
+		t.Errorf("it ends with %d:\n%s", status, b.printed)
 	}
 }
 

@@ -4,7 +4,7 @@ import "testing"
 
 // What ptxas and nvlink say, of 11.8 and 13.5 alike.
 func TestBlamesSource(t *testing.T) {
-	for _, said := range []string{
+	for _, printed := range []string{
 		"ptxas error   : Entry function '_Z1kPi' uses too much shared data (0x13880 bytes, 0xc000 max)",
 		"ptxas error   : File uses too much global constant data (0x13880 bytes, 0x10000 max)",
 		"ptxas fatal   : Unresolved extern function '_Z1fi'",
@@ -25,11 +25,11 @@ func TestBlamesSource(t *testing.T) {
 		"param.cu(1): Error: Formal parameter space overflowed (8008 bytes required, max 4096 bytes allowed) in function _Z1k1SPi",
 		"a.cu(4): error: identifier \"q\" is undefined",
 	} {
-		if !BlamesSource([]byte("a.cu(1): warning #177-D: unused\n" + said + "\n")) {
-			t.Errorf("it is not the source's fault: %s", said)
+		if !BlamesSource([]byte("a.cu(1): warning #177-D: unused\n" + printed + "\n")) {
+			t.Errorf("it is not the source's fault: %s", printed)
 		}
 	}
-	for _, said := range []string{
+	for _, printed := range []string{
 		"ptxas fatal   : Unknown option '-no-such'",
 		"ptxas fatal   : Value 'sm_20' is not defined for option 'gpu-name'",
 		"ptxas fatal   : SM version specified by .target is higher than default SM version assumed",
@@ -40,8 +40,8 @@ func TestBlamesSource(t *testing.T) {
 		"cicc: Unknown Command line argument '--no-such-option'.  Try: 'cicc --help'",
 		"",
 	} {
-		if BlamesSource([]byte(said)) {
-			t.Errorf("it is the source's fault: %s", said)
+		if BlamesSource([]byte(printed)) {
+			t.Errorf("it is the source's fault: %s", printed)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 // File names in queries to drivers; no project uses them.
 const (
-	AskOutput = "kbuild_output"
-	AskInput  = "kbuild_input.o"
+	AskOutput  = "kbuild_output"
+	QueryInput = "kbuild_input.o"
 )
 
 // Compile describes one compile of a source with device code.
@@ -55,7 +55,7 @@ type Question struct {
 	Args    []string // of the driver
 	Program string   // a program that the driver runs, queried in its place; "" is the driver
 
-	// Architectures of AskInput: its code for each is empty, packed as by clang's new offload
+	// Architectures of QueryInput: its code for each is empty, packed as by clang's new offload
 	// driver.
 	Offload []string
 }

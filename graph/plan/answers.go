@@ -28,7 +28,7 @@ func (a *answers) text(q compiler.Question) (string, error) {
 	switch {
 	case !ok:
 		a.questions = append(a.questions, q)
-		return "", errNotAsked
+		return "", errNotQueried
 	case run.Misparsed != "":
 		return "", errors.New(run.Misparsed)
 	case run.Error != "":
@@ -37,13 +37,13 @@ func (a *answers) text(q compiler.Question) (string, error) {
 	return run.Text, nil
 }
 
-var errNotAsked = errors.New("it was not asked for its steps")
+var errNotQueried = errors.New("it was not asked for its steps")
 
 // driverError is the error that a driver printed instead of its steps.
-type driverError struct{ tool, said string }
+type driverError struct{ tool, printed string }
 
 func (e driverError) Error() string {
-	return map[string]string{"nvcc": "nvcc --dryrun", "hip": "hipcc -###", "clang": "clang -###"}[e.tool] + ": " + e.said
+	return map[string]string{"nvcc": "nvcc --dryrun", "hip": "hipcc -###", "clang": "clang -###"}[e.tool] + ": " + e.printed
 }
 
 // learn returns the passes that read parses from the dry run of q. Each dry run is parsed once.

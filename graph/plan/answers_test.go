@@ -26,7 +26,7 @@ func TestAnswers(t *testing.T) {
 		{"good", "steps", ""},
 		{"error", "", "nvcc --dryrun: no such option"},
 		{"misparsed", "", "its cicc failed"},
-		{"new", "", errNotAsked.Error()},
+		{"new", "", errNotQueried.Error()},
 	} {
 		for range 2 {
 			got, err := learn(a, question(tt.arg), read)
@@ -42,7 +42,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%d answers were read, and %q is asked", reads, a.questions)
 	}
 	var e driverError
-	if _, err := learn(a, question("error"), read); !errors.As(err, &e) || !strings.Contains(e.said, "option") {
+	if _, err := learn(a, question("error"), read); !errors.As(err, &e) || !strings.Contains(e.printed, "option") {
 		t.Errorf("%v is no error of the driver", err)
 	}
 }

@@ -41,9 +41,9 @@ type checks struct {
 	diagnostics
 	given
 	walker
-	nvccSaid   bool // a problem with the toolkit was reported
-	floatsSaid bool // the warning about nvlink's floating-point options was reported
-	hipSaid    bool
+	nvccReported   bool // a problem with the toolkit was reported
+	floatsReported bool // the warning about nvlink's floating-point options was reported
+	hipPrinted     bool
 }
 
 // builder accumulates the plan.

@@ -47,7 +47,7 @@ func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 		return nil, optOut(why)
 	}
 	codes := c.codes()
-	q := compiler.Question{Tool: "clang", Args: clang.Ask(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
+	q := compiler.Question{Tool: "clang", Args: clang.Query(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
 	whole.Work.Driver.DryRunKey = q.Key()
 	passes, err := learn(&b.answers, q, func(text string) (*clangcuda.Passes, error) {
 		return clangcuda.LearnCompile(text, append(whole.Argv[:1:1], q.Args...), codes)

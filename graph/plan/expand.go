@@ -93,10 +93,10 @@ func (g *given) anyDevice() bool {
 func (ck *checks) checkSpoken(t *target) {
 	code := slices.Clone(t.Gencode.Code)
 	isGFX := func(c gencode.Code) bool { return c.Kind == gencode.GFX }
-	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || ck.nvccSaid || ck.anyDevice() {
+	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || ck.nvccReported || ck.anyDevice() {
 		return
 	}
-	ck.nvccSaid = true // report once: it concerns the whole project
+	ck.nvccReported = true // report once: it concerns the whole project
 	s := t.Sources[0]
 	ck.bothf(t.attr("gencode"), s.Pos, fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++", "asm": "assembler"}[s.Language]),
 		fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),

@@ -167,7 +167,7 @@ func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 	if forgotten.precSqrt = f.precSqrt; f == forgotten { // nvlink passes -prec-sqrt on
 		return nil
 	}
-	pos, silent := floatPos(all[0].t, f, forgotten), t.LTOFloats != nil || ck.floatsSaid
+	pos, silent := floatPos(all[0].t, f, forgotten), t.LTOFloats != nil || ck.floatsReported
 	switch {
 	case k.LTOFloats == FloatsLost:
 		ck.errorf(pos, `Use mode = "rdc", or lto_floats = false for arithmetic by nvlink's defaults.`,
@@ -180,7 +180,7 @@ func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 		ck.warnf(pos, "Plain nvcc -dlto computes otherwise than the manifest says. Set lto_floats = true to build without this word, or false for what plain nvcc makes.",
 			"nvlink of CUDA %s forgets how LTO code was compiled (%s); kbuild tells it", k.Version, f)
 	}
-	ck.floatsSaid = ck.floatsSaid || t.LTOFloats == nil && k.LTOFloats != FloatsLost
+	ck.floatsReported = ck.floatsReported || t.LTOFloats == nil && k.LTOFloats != FloatsLost
 	if k.LTOFloats == FloatsUntried && t.LTOFloats == nil {
 		return nil // nvlink up to 12.4 rejects the option
 	}

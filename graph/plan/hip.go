@@ -19,9 +19,9 @@ import (
 func (ck *checks) hip(pos manifest.Pos) (hip.Driver, bool) {
 	k := ck.facts.HIP
 	if k == nil {
-		if !ck.hipSaid {
+		if !ck.hipPrinted {
 			ck.errorf(pos, ck.facts.HIPError, "no HIP compiler was found")
-			ck.hipSaid = true
+			ck.hipPrinted = true
 		}
 		return hip.Driver{}, false
 	}
@@ -90,7 +90,7 @@ func (b *builder) learnHIP(t *target, whole *graph.Action, argv []string, output
 	if why := b.optedOut(t); why != "" {
 		return nil, optOut(why)
 	}
-	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, b.project.Root, whole.Inputs[0], output)}
+	q := compiler.Question{Tool: "hip", Args: clang.Query(argv, b.project.Root, whole.Inputs[0], output)}
 	whole.Work.Driver.DryRunKey = q.Key()
 	passes, err := learn(&b.answers, q, func(text string) (*hip.Passes, error) {
 		p, err := hip.LearnCompile(text, append(argv[:1:1], q.Args...), codes)
@@ -149,17 +149,17 @@ func (ck *checks) hipRefused(t *target, r driverError) {
 	if looked == nil {
 		looked = k.Looked
 	}
-	old, isOld := hip.OldLibs(r.said, k.Major)
+	old, isOld := hip.OldLibs(r.printed, k.Major)
 	switch {
 	case isOld:
 		ck.errorf(t.attr("gencode"), old, "%s ships %s, and clang takes none of the device libraries that it finds", t.label, spell(t.codes.gfx))
-	case strings.Contains(r.said, "cannot find ROCm device library for"):
-		ck.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.said)
-	case strings.Contains(r.said, "cannot find ROCm device library"):
+	case strings.Contains(r.printed, "cannot find ROCm device library for"):
+		ck.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.printed)
+	case strings.Contains(r.printed, "cannot find ROCm device library"):
 		ck.errorf(t.attr("gencode"), "Looked in "+strings.Join(looked, ", ")+". Install the device libraries (on Debian and Ubuntu: apt install "+hip.LibsPackage(k.Major)+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
 			"%s ships %s, and the ROCm device libraries were not found", t.label, spell(t.codes.gfx))
-	case strings.Contains(r.said, "invalid target ID"), strings.Contains(r.said, "unsupported HIP gpu architecture"):
-		ck.errorf(t.attr("gencode"), "Drop it, or use a newer ROCm.", "clang %s does not know an architecture of %s: %s", k.Clang.Version, spell(t.codes.gfx), r.said)
+	case strings.Contains(r.printed, "invalid target ID"), strings.Contains(r.printed, "unsupported HIP gpu architecture"):
+		ck.errorf(t.attr("gencode"), "Drop it, or use a newer ROCm.", "clang %s does not know an architecture of %s: %s", k.Clang.Version, spell(t.codes.gfx), r.printed)
 	default:
 		ck.errorf(t.Pos, "It was asked how it compiles the HIP sources of "+t.label+".", "%v", r)
 	}
@@ -167,9 +167,9 @@ func (ck *checks) hipRefused(t *target, r driverError) {
 
 // checkHIPLibs reports device libraries that clang cannot read, unless t's flags select others.
 func (ck *checks) checkHIPLibs(t *target) {
-	if k := ck.facts.HIP; k.CompileFault != "" && !ck.hipSaid && hip.LibFolders(t.Flags.HIP) == nil {
+	if k := ck.facts.HIP; k.CompileFault != "" && !ck.hipPrinted && hip.LibFolders(t.Flags.HIP) == nil {
 		ck.errorf(t.Pos, k.CompileFault, "%s cannot compile device code here", k.Driver.Path)
-		ck.hipSaid = true
+		ck.hipPrinted = true
 	}
 }
 

@@ -125,9 +125,9 @@ func (h *hipLink) device() {
 
 // checkHIPLinker reports an lld that cannot read clang's output.
 func (ck *checks) checkHIPLinker(t *target) {
-	if k := ck.facts.HIP; k.LinkFault != "" && !ck.hipSaid {
+	if k := ck.facts.HIP; k.LinkFault != "" && !ck.hipPrinted {
 		ck.errorf(t.attr("mode"), k.LinkFault, "%s cannot link device code here", k.Driver.Path)
-		ck.hipSaid = true
+		ck.hipPrinted = true
 	}
 }
 
@@ -154,8 +154,8 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 		return nil, err
 	}
 	cc := hip.Driver{Path: b.facts.HIP.Driver.Path}
-	argv := cc.Link(h.t.codes.gfx, h.mode, h.options(), []string{compiler.AskInput}, compiler.AskOutput)
-	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, "", "", "")}
+	argv := cc.Link(h.t.codes.gfx, h.mode, h.options(), []string{compiler.QueryInput}, compiler.AskOutput)
+	q := compiler.Question{Tool: "hip", Args: clang.Query(argv, "", "", "")}
 	h.asked = q.Key()
 	link, err := learn(&b.answers, q, func(text string) (*hip.Link, error) {
 		return hip.LearnLink(text, append(argv[:1:1], q.Args...), codes, h.isNew)
@@ -357,7 +357,7 @@ func (h *hipLink) whole(why error) {
 	}
 	_, inputs := h.b.linkArgv(h.t, h.l, append(h.objects, h.l.embeds...), false, h.kind)
 	for _, p := range h.linked {
-		if p.t.Kind == manifest.Prebuilt && !h.looksIntoArchives() && !errors.Is(why, errNotAsked) {
+		if p.t.Kind == manifest.Prebuilt && !h.looksIntoArchives() && !errors.Is(why, errNotQueried) {
 			h.b.errorf(p.t.Pos, "Link its objects instead.", "%s: clang links as one command (%v), and would not see the device code of %s", h.t.label, why, p.t.file)
 		}
 		for _, o := range p.t.objects {

@@ -119,7 +119,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 
 // hipBundle returns how clang bundles the code objects of t's architectures, from a dry run.
 func (b *builder) hipBundle(t *target) *hip.Bundle {
-	c := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
+	c := compiler.Compile{Source: clang.QuerySource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", compiler.Options{Flags: hip.CompressOptions(t.Flags.HIP)})
 	passes, err := b.learnModule(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c)
 	if err != nil {
@@ -149,7 +149,7 @@ func (b *builder) learnModule(t *target, whole *graph.Action, argv []string, c c
 func (ck *checks) hipModuleFault(t *target, err error) {
 	if r, ok := err.(driverError); ok {
 		ck.hipRefused(t, r)
-	} else if err != errNotAsked {
+	} else if err != errNotQueried {
 		ck.errorf(t.Pos, "Its files are made pass by pass; there is no command of hipcc that makes them.", "%s: kbuild could not split hipcc into passes: %v", t.label, err)
 	}
 }

@@ -100,7 +100,7 @@ func (g *given) ltoArchive(t *target, a *graph.Action, members []string) {
 }
 
 func (ck *checks) checkCompiler(t *target) {
-	if ck.facts.CXX.Path == "" && !(ck.nvccSaid && ck.facts.CUDAMisses.Attribute == "host_compiler") {
+	if ck.facts.CXX.Path == "" && !(ck.nvccReported && ck.facts.CUDAMisses.Attribute == "host_compiler") {
 		ck.errorf(t.Pos, ck.facts.CXX.Error, "no compiler to link %s", t.label)
 	}
 }

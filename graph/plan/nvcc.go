@@ -18,28 +18,28 @@ import (
 func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 	k := ck.facts.CUDA
 	if k == nil {
-		if !ck.nvccSaid {
+		if !ck.nvccReported {
 			ck.errorf(ck.missesAt(pos), ck.facts.CUDAError, "%s", ck.noCUDA())
-			ck.nvccSaid = true
+			ck.nvccReported = true
 		}
 		return nvcc.Driver{}, false
 	}
-	if k.HostFault != "" && !ck.nvccSaid && !ck.allowsUnsupported() {
+	if k.HostFault != "" && !ck.nvccReported && !ck.allowsUnsupported() {
 		ck.errorf(ck.project.Toolchains["cuda"].At("host_compiler"), "Name an older one; or, on your own account, give nvcc the flag -allow-unsupported-compiler.", "%s", k.HostFault)
-		ck.nvccSaid = true
+		ck.nvccReported = true
 	}
 	for _, f := range ck.facts.NVCCFlags {
 		why, help := manifest.LostNVCC(f)
 		if nvcc.IsTime(f) {
 			why, help = "all sources would write one file", "Put it into flags.nvcc of a partition of one source."
 		}
-		if why != "" && !ck.nvccSaid {
+		if why != "" && !ck.nvccReported {
 			ck.errorf(pos, help, "the environment has %s for nvcc, and %s", f, why)
 		}
 	}
-	if k.Mixed != "" && !ck.nvccSaid {
+	if k.Mixed != "" && !ck.nvccReported {
 		ck.warnf(pos, k.Mixed, "the programs of this CUDA toolkit are of different versions")
-		ck.nvccSaid = true
+		ck.nvccReported = true
 	}
 	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, LibDir: k.LibDir}, true
 }
@@ -229,7 +229,7 @@ func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*n
 
 // askSteps returns the dry run query for an nvcc command.
 func askSteps(whole *graph.Action, ask []string) compiler.Question {
-	return compiler.Question{Tool: "nvcc", Args: nvcc.Ask(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
+	return compiler.Question{Tool: "nvcc", Args: nvcc.Query(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
 }
 
 // unsplittable returns why nvcc stays unsplit for t where that is known before a dry run.
@@ -258,8 +258,8 @@ func (g *given) kit(t *target) nvcc.Kit {
 }
 
 // nvccWarns reports the driver's warnings about a target's architectures, which no pass prints.
-func (ds *diagnostics) nvccWarns(t *target, said string) {
-	for line := range strings.Lines(said) {
+func (ds *diagnostics) nvccWarns(t *target, printed string) {
+	for line := range strings.Lines(printed) {
 		text := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "nvcc warning"), " : "))
 		ds.warnf(t.attr("gencode"), "", "nvcc: %s", text)
 	}
@@ -278,8 +278,8 @@ func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.Dev
 	whole.Work.Driver = &graph.Driver{}
 	err := b.unsplittable(t)
 	if err == nil {
-		link.Inputs = []string{compiler.AskInput}
-		q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(cc.DeviceLink(link, o), "", link.Output, "")}
+		link.Inputs = []string{compiler.QueryInput}
+		q := compiler.Question{Tool: "nvcc", Args: nvcc.Query(cc.DeviceLink(link, o), "", link.Output, "")}
 		whole.Work.Driver.DryRunKey = q.Key()
 		var passes *nvcc.LinkPasses
 		if passes, err = learn(&b.answers, q, nvcc.LearnLink); err == nil {

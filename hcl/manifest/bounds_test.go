@@ -59,12 +59,12 @@ func TestBounds(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, diags := Load(Options{Dir: t.TempDir(), FS: fstest.MapFS{DefaultFile: {Data: []byte(tt.text)}, "a.cu": {}}})
 			runtime.ReadMemStats(&after)
-			var said strings.Builder
+			var printed strings.Builder
 			for _, d := range diags {
-				fmt.Fprintln(&said, d.Error())
+				fmt.Fprintln(&printed, d.Error())
 			}
-			if !strings.Contains(said.String(), tt.want) {
-				t.Errorf("it says\n%.500s\nwant %s", said.String(), tt.want)
+			if !strings.Contains(printed.String(), tt.want) {
+				t.Errorf("it says\n%.500s\nwant %s", printed.String(), tt.want)
 			}
 			if made := after.TotalAlloc - before.TotalAlloc; made > 1<<30 {
 				t.Errorf("%d MiB were allocated", made>>20)

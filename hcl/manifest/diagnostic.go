@@ -111,23 +111,23 @@ func wordEnd(line string, column int) int {
 	return max(i+1, column+1)
 }
 
-// said is the key for removing duplicate diagnostics.
-type said struct {
+// printed is the key for removing duplicate diagnostics.
+type printed struct {
 	pos             Pos
 	summary, detail string
 }
 
 // add adds a diagnostic once: a mistake in `defaults` or in a matrix is found repeatedly.
 func (l *loader) add(d Diagnostic) {
-	key := said{d.Pos, d.Summary, d.Detail}
-	if l.said[key] {
+	key := printed{d.Pos, d.Summary, d.Detail}
+	if l.printed[key] {
 		return
 	}
 	if len(l.diags) >= maxDiagnostics {
 		l.dropped++
 		return
 	}
-	l.said[key] = true
+	l.printed[key] = true
 	l.diags = append(l.diags, d)
 }
 

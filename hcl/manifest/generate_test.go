@@ -44,15 +44,15 @@ func TestChosenFiles(t *testing.T) {
 	load := func(opts Options) (*Project, string) {
 		opts.FS, opts.Dir = fsys, t.TempDir()
 		p, diags := Load(opts)
-		var said []string
+		var printed []string
 		for _, d := range diags {
-			said = append(said, d.Summary)
+			printed = append(printed, d.Summary)
 		}
 		var labels []string
 		for _, target := range p.Targets {
 			labels = append(labels, string(target.Kind)+"."+target.Name)
 		}
-		return p, strings.Join(append(labels, said...), "\n")
+		return p, strings.Join(append(labels, printed...), "\n")
 	}
 	const first = "executable.tool\ngenerate.parts"
 	p, got := load(Options{})

@@ -165,7 +165,7 @@ func TestImportTwice(t *testing.T) {
 		}
 	}
 	_, diags := Load(Options{Dir: dir})
-	if said := rendered(diags); len(diags) != 2 || !strings.Contains(said, "b/kernels.hcl is a/kernels.hcl") || !strings.Contains(said, "a/self/kernels.hcl is this project's manifest itself") {
-		t.Error(said)
+	if printed := rendered(diags); len(diags) != 2 || !strings.Contains(printed, "b/kernels.hcl is a/kernels.hcl") || !strings.Contains(printed, "a/self/kernels.hcl is this project's manifest itself") {
+		t.Error(printed)
 	}
 }

@@ -194,13 +194,13 @@ func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re
 		}
 	}
 	begun := timestamppb.Now()
-	said, exit, err := w.start(ctx, c, root, filepath.Join(base, "trace"))
+	printed, exit, err := w.start(ctx, c, root, filepath.Join(base, "trace"))
 	if err != nil {
 		return nil, err
 	}
-	r := &re.ActionResult{ExitCode: int32(exit), StdoutRaw: said[0], ExecutionMetadata: &re.ExecutedActionMetadata{
+	r := &re.ActionResult{ExitCode: int32(exit), StdoutRaw: printed[0], ExecutionMetadata: &re.ExecutedActionMetadata{
 		Worker: "double", ExecutionStartTimestamp: begun, ExecutionCompletedTimestamp: timestamppb.Now()}}
-	if r.StderrDigest, err = w.files.put(ctx, said[1]); err != nil {
+	if r.StderrDigest, err = w.files.put(ctx, printed[1]); err != nil {
 		return nil, err
 	}
 	if w.tracer != "" {
@@ -210,7 +210,7 @@ func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re
 }
 
 // start runs the program of a command, and returns its standard output and error.
-func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) (said [2][]byte, exitCode int, err error) {
+func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) (printed [2][]byte, exitCode int, err error) {
 	argv := c.GetArguments()
 	if w.tracer != "" {
 		argv = append([]string{w.tracer}, strace.Args(trace, argv)[1:]...)

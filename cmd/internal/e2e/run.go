@@ -46,7 +46,7 @@ func (p *Project) Run(argv ...string) (stdout, stderr string) {
 
 // Status runs a program with additional environment variables. It returns its combined output and
 // its exit status.
-func (p *Project) Status(env []string, argv ...string) (said string, status int) {
+func (p *Project) Status(env []string, argv ...string) (printed string, status int) {
 	p.T.Helper()
 	cmd := p.Command(argv...)
 	cmd.Env = slices.Concat(cmd.Env, env)

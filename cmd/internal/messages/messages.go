@@ -58,9 +58,9 @@ var warningFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 // Parse returns the messages in a text, in order and without duplicates. Notes are left out, since
 // they only add details to another message.
-func Parse(said string) (all []Message) {
+func Parse(printed string) (all []Message) {
 	seen := map[Message]bool{}
-	for line := range strings.Lines(Escapes().ReplaceAllString(said, "")) {
+	for line := range strings.Lines(Escapes().ReplaceAllString(printed, "")) {
 		m, ok := parse(strings.TrimRight(line, "\r\n \t"))
 		if ok && m.Severity != Note && !seen[m] {
 			seen[m] = true

@@ -9,8 +9,8 @@ import (
 // What compilers of CUDA 11.8 and 13.5, gcc 12, clang 15 and their linkers were seen to write.
 func TestParse(t *testing.T) {
 	for _, tc := range []struct {
-		said string
-		want []Message
+		printed string
+		want    []Message
 	}{
 		{"e.cu(1): error: identifier \"foo\" is undefined\n\ne.cu(1): warning #177-D: variable \"unused\" was declared but never referenced\n\n2 errors detected in the compilation of \"e.cu\".\n",
 			[]Message{{Severity: Error, File: "e.cu", Line: 1, Text: `identifier "foo" is undefined`},
@@ -40,8 +40,8 @@ func TestParse(t *testing.T) {
 		{"nvcc fatal   : Unknown option '--bogus'\n", []Message{{Severity: Error, Text: "Unknown option '--bogus'", Tool: "nvcc"}}},
 		{"generating tables: 12 of 12\nwarning: this tool is old\n", nil},
 	} {
-		if diff := cmp.Diff(tc.want, Parse(tc.said)); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", tc.said, diff)
+		if diff := cmp.Diff(tc.want, Parse(tc.printed)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tc.printed, diff)
 		}
 	}
 }

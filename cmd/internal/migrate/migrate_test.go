@@ -200,9 +200,9 @@ func TestTreePaths(t *testing.T) {
 			t.Errorf("%q is not in\n%s", kept, text)
 		}
 	}
-	for _, said := range []string{"executable.b: includes \"b/gen\": b/gen is in the build tree", "-load", "b/x.rsp", "DIR", "prebuilt"} {
-		if !strings.Contains(notes, said) {
-			t.Errorf("%q is not in\n%s", said, notes)
+	for _, printed := range []string{"executable.b: includes \"b/gen\": b/gen is in the build tree", "-load", "b/x.rsp", "DIR", "prebuilt"} {
+		if !strings.Contains(notes, printed) {
+			t.Errorf("%q is not in\n%s", printed, notes)
 		}
 	}
 }

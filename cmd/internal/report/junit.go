@@ -98,11 +98,11 @@ func (s *junitSuite) add(c junitCase) {
 }
 
 func (c *command) junit() junitCase {
-	said := printable(strings.Join(c.said, "\n"))
-	out := junitCase{Class: c.action.Target, Name: c.title(), Time: seconds(c.elapsed), Out: said}
+	printed := printable(strings.Join(c.printed, "\n"))
+	out := junitCase{Class: c.action.Target, Name: c.title(), Time: seconds(c.elapsed), Out: printed}
 	switch {
 	case c.failed:
-		out.Failure = &junitFailure{Type: "error", Text: strings.TrimSpace(said + "\n" + strings.Join(c.help, "\n"))}
+		out.Failure = &junitFailure{Type: "error", Text: strings.TrimSpace(printed + "\n" + strings.Join(c.help, "\n"))}
 		if out.Out = ""; c.action.Kind == graph.Test {
 			out.Failure.Type, out.Failure.Message = "test", printable(c.why) // of no known format
 			break

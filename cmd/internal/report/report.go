@@ -34,7 +34,7 @@ type command struct {
 	failed   bool
 	skipped  bool
 	why      string // the reason for skipping
-	said     []string
+	printed  []string
 	help     []string
 	messages []*message
 }
@@ -75,8 +75,8 @@ func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
 	if res.Status == sched.Failed && strings.TrimSpace(text) == "" && res.Err != nil {
 		text = res.Err.Error()
 	}
-	if text != "" && !slices.Contains(c.said, text) {
-		c.said = append(c.said, text)
+	if text != "" && !slices.Contains(c.printed, text) {
+		c.printed = append(c.printed, text)
 	}
 	for _, h := range res.Help {
 		if !slices.Contains(c.help, h) {

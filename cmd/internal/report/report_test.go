@@ -27,11 +27,11 @@ func run() *Report {
 	pass := func(d *graph.Driver, kind graph.Kind, name string, archs ...string) *graph.Action {
 		return &graph.Action{Kind: kind, Name: name, Target: "library.one", Archs: archs, Intermediate: true, Pos: pos, Work: graph.Work{Driver: d}, Outputs: []string{"x"}}
 	}
-	failed := func(said string, help ...string) sched.Result {
-		return sched.Result{Status: sched.Failed, Err: errors.New("exit status 1"), Output: []byte(said), Help: help, Elapsed: 250 * time.Millisecond}
+	failed := func(printed string, help ...string) sched.Result {
+		return sched.Result{Status: sched.Failed, Err: errors.New("exit status 1"), Output: []byte(printed), Help: help, Elapsed: 250 * time.Millisecond}
 	}
-	ran := func(said string) sched.Result {
-		return sched.Result{Status: sched.Ran, Output: []byte(said), Elapsed: time.Second}
+	ran := func(printed string) sched.Result {
+		return sched.Result{Status: sched.Ran, Output: []byte(printed), Elapsed: time.Second}
 	}
 	r.Finished(pass(bad, graph.Preprocess, "src/bad.cu", "compute_80"), ran(""), 1, 9)
 	r.Finished(pass(bad, graph.CICC, "src/bad.cu", "compute_80"), failed("src/bad.cu(3): error: identifier \"foo\" is undefined\n", "Name it."), 2, 9)
@@ -66,9 +66,9 @@ func TestReports(t *testing.T) {
 // look like URLs, and of a message without a text.
 func TestSARIFIsValid(t *testing.T) {
 	r := run()
-	odd := func(id int, name string, said string) {
+	odd := func(id int, name string, printed string) {
 		a := &graph.Action{ID: graph.ActionID(id), Kind: graph.HostCompile, Name: name, Inputs: []string{name}, Target: "library.odd", Outputs: []string{name + ".o"}}
-		r.Finished(a, sched.Result{Status: sched.Failed, Err: errors.New("exit status 1"), Output: []byte(said)}, 9, 9)
+		r.Finished(a, sched.Result{Status: sched.Failed, Err: errors.New("exit status 1"), Output: []byte(printed)}, 9, 9)
 	}
 	odd(20, "a:b.cpp", "a:b.cpp:3:0: error: no\n")
 	odd(21, "ü #1?.cpp", "ü #1?.cpp:3:1: error: \xff\n")

@@ -20,8 +20,8 @@ func TestFailedPasses(t *testing.T) {
 	pass := func(kind graph.Kind, archs ...string) *graph.Action {
 		return &graph.Action{Kind: kind, Name: "a.cu", Archs: archs, Target: "library.one", Intermediate: true, Work: graph.Work{Driver: command}}
 	}
-	fails := func(a *graph.Action, said, why string) {
-		p.Finished(a, sched.Result{Status: sched.Failed, Err: errors.New("exit status 1"), Output: []byte(said), Reason: why}, 1, 9)
+	fails := func(a *graph.Action, printed, why string) {
+		p.Finished(a, sched.Result{Status: sched.Failed, Err: errors.New("exit status 1"), Output: []byte(printed), Reason: why}, 1, 9)
 	}
 	p.Finished(pass(graph.Preprocess, "compute_90"), sched.Result{Status: sched.Ran, Reason: "a.cu changed"}, 1, 9)
 	fails(pass(graph.CICC, "compute_100"), "a.cu(2): error: one\n", "input canon.ii changed")

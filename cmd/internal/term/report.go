@@ -56,11 +56,11 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	case r.Status == sched.Skipped || p.opts.Quiet:
 		return nil
 	}
-	said := commandOutput(r.Output, p.color)
+	printed := commandOutput(r.Output, p.color)
 	if r.Status == sched.UpToDate && !p.opts.Verbose {
-		said = nil
+		printed = nil
 	}
-	if len(said) == 0 && !p.hasLine(r.Status) {
+	if len(printed) == 0 && !p.hasLine(r.Status) {
 		return nil
 	}
 	var b bytes.Buffer
@@ -71,8 +71,8 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 			fmt.Fprintf(&b, "  %s runs as one command: %s\n", a.DriverName(), oneLine(a.Driver().UnsplitReason))
 		}
 	}
-	b.Write(said)
-	return p.folded(b.Bytes(), said)
+	b.Write(printed)
+	return p.folded(b.Bytes(), printed)
 }
 
 // longOutput is the number of output lines that a GitHub log shows without folding.
@@ -80,24 +80,24 @@ const longOutput = 10
 
 // folded returns the text of a successful command for a GitHub log. Long output becomes a group,
 // and no line of it acts as a workflow command.
-func (p *Progress) folded(text, said []byte) []byte {
+func (p *Progress) folded(text, printed []byte) []byte {
 	if !p.opts.GitHub {
 		return text
 	}
-	text = p.inert(text, said)
-	if bytes.Count(said, []byte("\n")) <= longOutput {
+	text = p.inert(text, printed)
+	if bytes.Count(printed, []byte("\n")) <= longOutput {
 		return text
 	}
 	return slices.Concat([]byte("::group::"), text, []byte("::endgroup::\n"))
 }
 
 // inert stops GitHub from interpreting lines of the output as workflow commands.
-func (p *Progress) inert(text, said []byte) []byte {
-	if !p.opts.GitHub || !bytes.Contains(said, []byte("::")) {
+func (p *Progress) inert(text, printed []byte) []byte {
+	if !p.opts.GitHub || !bytes.Contains(printed, []byte("::")) {
 		return text
 	}
-	head, _, _ := bytes.Cut(text, said)
-	token := fmt.Sprintf("%x", sha256.Sum256(said))[:16]
+	head, _, _ := bytes.Cut(text, printed)
+	token := fmt.Sprintf("%x", sha256.Sum256(printed))[:16]
 	return slices.Concat(head, fmt.Appendf(nil, "::stop-commands::%s\n", token), text[len(head):], fmt.Appendf(nil, "::%s::\n", token))
 }
 
@@ -156,8 +156,8 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	if !again {
 		p.about(&b, a, r)
 	}
-	said := commandOutput(r.Output, p.color)
-	b.Write(p.inert(said, said))
+	printed := commandOutput(r.Output, p.color)
+	b.Write(p.inert(printed, printed))
 	for _, h := range r.Help {
 		fmt.Fprintf(&b, "  %s %s\n", p.ink(dim, "= help:"), oneLine(h))
 	}

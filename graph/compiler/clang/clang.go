@@ -104,7 +104,7 @@ func PassesOf(argv []string) Passes {
 	p := Passes{Clang: argv[0], Libs: map[string][]string{}}
 	for i := 1; i < len(argv); i++ {
 		switch a := argv[i]; {
-		case a == "-###", a == "-c", a == AskSource, strings.HasPrefix(a, OffloadArch), strings.HasPrefix(a, WithPTX), strings.HasPrefix(a, WithoutPTX):
+		case a == "-###", a == "-c", a == QuerySource, strings.HasPrefix(a, OffloadArch), strings.HasPrefix(a, WithPTX), strings.HasPrefix(a, WithoutPTX):
 		case a == "-o", a == "-x", a == ForPTXAS:
 			i++
 		default:

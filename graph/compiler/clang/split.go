@@ -94,5 +94,5 @@ func (s *Split) InOnePiece(libs []string, codes []gencode.Code) {
 // without its files.
 func CommandOf(whole *graph.Action) Passes {
 	argv := whole.Argv
-	return PassesOf(append(argv[:1:1], Ask(argv, "", whole.Inputs[0], whole.Outputs[0])...))
+	return PassesOf(append(argv[:1:1], Query(argv, "", whole.Inputs[0], whole.Outputs[0])...))
 }

@@ -19,8 +19,8 @@ import (
 
 // Words in queries to hipcc and in their output.
 const (
-	AskSource = "kbuild_source.hip"
-	hipccSays = "hipcc-cmd:"
+	QuerySource = "kbuild_source.hip"
+	hipccSays   = "hipcc-cmd:"
 )
 
 // folderOptions lists the options for the folders of clang's device libraries. Clang searches them
@@ -42,9 +42,9 @@ func LooksInRelative(arg string) bool {
 	return ok && !path.IsAbs(dir) && slices.Contains(folderOptions, option)
 }
 
-// Ask converts the argv of a hipcc or clang command to the arguments of its dry run query, as Ask
+// Query converts the argv of a hipcc or clang command to the arguments of its dry run query, as Ask
 // of nvcc does. The command runs in the folder root, and argv must name the language of the source.
-func Ask(argv []string, root, source, output string) []string {
+func Query(argv []string, root, source, output string) []string {
 	question := []string{"-###"}
 	for i := 1; i < len(argv); i++ {
 		switch a := fromRoot(argv[i], root); {
@@ -54,7 +54,7 @@ func Ask(argv []string, root, source, output string) []string {
 		case a == "-MF":
 			i++
 		case a == source:
-			question = append(question, AskSource)
+			question = append(question, QuerySource)
 		case a == output:
 			question = append(question, compiler.AskOutput)
 		default:
@@ -83,8 +83,8 @@ func ParseSteps(text string, asked []string) (Steps, error) {
 			h.Clang = words
 			continue
 		}
-		if _, said, is := strings.Cut(line, ": error: "); is && h.Error == "" && !strings.HasPrefix(line, " ") {
-			h.Error = said
+		if _, printed, is := strings.Cut(line, ": error: "); is && h.Error == "" && !strings.HasPrefix(line, " ") {
+			h.Error = printed
 		}
 		if !strings.HasPrefix(line, ` "`) {
 			continue // the version, warnings

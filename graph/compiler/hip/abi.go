@@ -14,8 +14,8 @@ import (
 const forABI = "cannot find ROCm device library for ABI version "
 
 // OldLibs reports whether the output has that message, and returns the fix. major is clang's.
-func OldLibs(said string, major int) (fix string, ok bool) {
-	_, rest, ok := strings.Cut(said, forABI)
+func OldLibs(printed string, major int) (fix string, ok bool) {
+	_, rest, ok := strings.Cut(printed, forABI)
 	if !ok {
 		return "", false
 	}

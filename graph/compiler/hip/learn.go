@@ -201,7 +201,7 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 		return l, nil
 	}
 	var links [][]string
-	made := map[string]bool{compiler.AskInput: true}
+	made := map[string]bool{compiler.QueryInput: true}
 	for _, s := range h.Steps {
 		for _, a := range s {
 			if file, ok := strings.CutPrefix(a, "-output="); ok {
@@ -245,7 +245,7 @@ func (l *Link) runtime(argv []string) {
 		switch a := argv[i]; {
 		case a == "-o", a == "-Xoffload-linker":
 			i++
-		case a == "-###", a == compiler.AskInput, a == "--hip-link", strings.HasPrefix(a, "-O"), strings.HasPrefix(a, clang.OffloadArch),
+		case a == "-###", a == compiler.QueryInput, a == "--hip-link", strings.HasPrefix(a, "-O"), strings.HasPrefix(a, clang.OffloadArch),
 			strings.HasPrefix(a, "--hip-version="), strings.HasPrefix(a, "--rocm-path="), slices.Contains(modeOptions, a), slices.Contains(l.Libs, a):
 		default:
 			l.Libs = append(l.Libs, a)

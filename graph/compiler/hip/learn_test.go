@@ -76,16 +76,16 @@ func packed(b Bundle, files ...string) []string {
 // command.
 func TestLearnStrange(t *testing.T) {
 	asked, codes, text := compilertest.Read(t, "testdata/rdc.txt")
-	linkAsked, _, link := compilertest.Read(t, "testdata/link-rdc.txt")
+	linkQueried, _, link := compilertest.Read(t, "testdata/link-rdc.txt")
 	for name, err := range map[string]error{
 		"no steps":                   second(LearnCompile("clang version 99\n", asked, codes)),
 		"no bundle":                  second(LearnCompile(strings.ReplaceAll(text, "clang-offload-bundler", "clang-linker-wrapper"), asked, codes)),
 		"an architecture is missing": second(LearnCompile(strings.ReplaceAll(text, `"-target-cpu" "gfx906"`, `"-target-cpu" "gfx90a"`), asked, codes)),
 		"a target is missing":        second(LearnCompile(strings.ReplaceAll(text, "-targets=hip-amdgcn-amd-amdhsa-gfx906,", "-targets="), asked, codes)),
-		"links in another order":     second(LearnLink(swap(link, "mcpu=gfx906", "mcpu=gfx90a"), linkAsked, codes, false)),
-		"a link is missing":          second(LearnLink(strings.ReplaceAll(link, `/bin/lld"`, `/bin/else"`), linkAsked, codes, false)),
-		"a link of the new driver":   second(LearnLink(link, linkAsked, codes, true)),
-		"nothing is taken out":       second(LearnLink(strings.ReplaceAll(link, `"-unbundle"`, `"-other"`), linkAsked, codes, false)),
+		"links in another order":     second(LearnLink(swap(link, "mcpu=gfx906", "mcpu=gfx90a"), linkQueried, codes, false)),
+		"a link is missing":          second(LearnLink(strings.ReplaceAll(link, `/bin/lld"`, `/bin/else"`), linkQueried, codes, false)),
+		"a link of the new driver":   second(LearnLink(link, linkQueried, codes, true)),
+		"nothing is taken out":       second(LearnLink(strings.ReplaceAll(link, `"-unbundle"`, `"-other"`), linkQueried, codes, false)),
 		"a shell's work":             second(LearnCompile(strings.ReplaceAll(text, "hipcc-cmd: ", "hipcc-cmd: $(x) "), asked, codes)),
 	} {
 		if err == nil {

@@ -159,7 +159,7 @@ func askWrapper(wrapper []string, input string, codes []gencode.Code) compiler.Q
 		case wrapper[i] == "-o":
 			a = compiler.AskOutput
 		case a == input:
-			a = compiler.AskInput
+			a = compiler.QueryInput
 		}
 		q.Args = append(q.Args, a)
 	}
@@ -212,7 +212,7 @@ func wrapped(argv []string) (DeviceLink, error) {
 			if cpu, ok := strings.CutPrefix(a, "-mcpu="); ok {
 				d.Arch = cpu
 			}
-		case strings.HasPrefix(path.Base(a), strings.TrimSuffix(compiler.AskInput, ".o")) && strings.HasSuffix(a, ".o"):
+		case strings.HasPrefix(path.Base(a), strings.TrimSuffix(compiler.QueryInput, ".o")) && strings.HasSuffix(a, ".o"):
 			inputs++
 		default:
 			return d, fmt.Errorf("the device link for %s reads %s, which nobody gave it", d.Arch, a)

@@ -99,7 +99,7 @@ func (l *Link) OverrideImages(linked map[string]string) (options, inputs []strin
 
 // AskWrapper returns the dry run query for the wrapper of a link by the new driver.
 func (l *Link) AskWrapper(codes []gencode.Code) compiler.Question {
-	return askWrapper(l.Wrapper, compiler.AskInput, codes)
+	return askWrapper(l.Wrapper, compiler.QueryInput, codes)
 }
 
 // Action returns the device link of one architecture.

@@ -25,9 +25,9 @@ import (
 
 // File names in queries to `nvcc --dryrun` besides those of package compiler; no project uses them.
 const (
-	AskSource = "kbuild_source.cu"
-	askKeep   = "kbuild_keep"
-	askStem   = "kbuild_source"
+	QuerySource = "kbuild_source.cu"
+	askKeep     = "kbuild_keep"
+	askStem     = "kbuild_source"
 )
 
 // DryRun is the parsed output of nvcc --dryrun.
@@ -46,9 +46,9 @@ type Step struct {
 	Argv []string
 }
 
-// Ask converts the argv of an nvcc command to the arguments of its dry run query. The query has no
-// program and no dependency file, and its own names for source and output.
-func Ask(argv []string, source, output, depfile string) []string {
+// Query converts the argv of an nvcc command to the arguments of its dry run query. The query has
+// no program and no dependency file, and its own names for source and output.
+func Query(argv []string, source, output, depfile string) []string {
 	question := []string{"--dryrun", "--keep", "--keep-dir", askKeep}
 	args := withoutRun(argv[1:])
 	for i := 0; i < len(args); i++ {
@@ -57,7 +57,7 @@ func Ask(argv []string, source, output, depfile string) []string {
 		case a == "-MF" && i+1 < len(args) && args[i+1] == depfile:
 			i++
 		case a == source:
-			question = append(question, AskSource)
+			question = append(question, QuerySource)
 		case a == output:
 			question = append(question, compiler.AskOutput)
 		default:
@@ -67,9 +67,9 @@ func Ask(argv []string, source, output, depfile string) []string {
 	return question
 }
 
-// AskEnviron returns the environment of a query. Options in the variables of nvcc are converted as
-// Ask converts arguments.
-func AskEnviron(env []string) []string {
+// QueryEnviron returns the environment of a query. Options in the variables of nvcc are converted
+// as Query converts arguments.
+func QueryEnviron(env []string) []string {
 	env = slices.Clone(env)
 	for i, e := range env {
 		if name, flags, _ := strings.Cut(e, "="); name == "NVCC_PREPEND_FLAGS" || name == "NVCC_APPEND_FLAGS" {

@@ -48,10 +48,10 @@ func TestThreads(t *testing.T) {
 		t.Errorf("another redirection:\n%s", got)
 	}
 	argv := strings.Fields("nvcc -c -t 2 --threads=3 -time t.csv -fdevice-time-trace=- -o a.o a.cu")
-	if diff := cmp.Diff(strings.Fields("--dryrun --keep --keep-dir kbuild_keep -c -o kbuild_output kbuild_source.cu"), Ask(argv, "a.cu", "a.o", "")); diff != "" {
+	if diff := cmp.Diff(strings.Fields("--dryrun --keep --keep-dir kbuild_keep -c -o kbuild_output kbuild_source.cu"), Query(argv, "a.cu", "a.o", "")); diff != "" {
 		t.Errorf("the question (-want +got):\n%s", diff)
 	}
-	env := AskEnviron([]string{"A=-t 2", "NVCC_APPEND_FLAGS=-t 2 -lineinfo", "NVCC_PREPEND_FLAGS=--time=x"})
+	env := QueryEnviron([]string{"A=-t 2", "NVCC_APPEND_FLAGS=-t 2 -lineinfo", "NVCC_PREPEND_FLAGS=--time=x"})
 	if diff := cmp.Diff([]string{"A=-t 2", "NVCC_APPEND_FLAGS=-lineinfo", "NVCC_PREPEND_FLAGS="}, env); diff != "" {
 		t.Errorf("its environment (-want +got):\n%s", diff)
 	}

@@ -305,7 +305,7 @@ func LearnHostText(text string) (*Pass, error) {
 		if s.Tool != "gcc" || !slices.Contains(s.Argv, "-E") || slices.ContainsFunc(s.Argv, func(a string) bool { return strings.HasPrefix(a, "-D__CUDA_ARCH__=") }) {
 			continue
 		}
-		l := &learner{files: map[string]Role{AskSource: RoleSource}}
+		l := &learner{files: map[string]Role{QuerySource: RoleSource}}
 		p, err := l.step(s)
 		if err != nil {
 			return nil, err

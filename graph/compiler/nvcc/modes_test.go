@@ -83,7 +83,7 @@ func planned(m mode) string {
 	}
 	for _, a := range g.Actions {
 		for _, word := range a.Argv {
-			if strings.Contains(word, askKeep) || strings.Contains(word, AskSource) {
+			if strings.Contains(word, askKeep) || strings.Contains(word, QuerySource) {
 				return string(a.Kind) + " has a name of the question: " + word
 			}
 		}

@@ -120,7 +120,7 @@ func LearnCompile(text string) (*CompilePasses, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{files: map[string]Role{AskSource: RoleSource, compiler.AskOutput: RoleOutput}, stubs: map[string]string{}}
+	l := &learner{files: map[string]Role{QuerySource: RoleSource, compiler.AskOutput: RoleOutput}, stubs: map[string]string{}}
 	c := &CompilePasses{Env: d.Env, Said: d.Said, Preprocess: map[string]*Pass{}}
 	for _, s := range d.Steps {
 		p, err := l.step(s)
@@ -286,7 +286,7 @@ func LearnLink(text string) (*LinkPasses, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{files: map[string]Role{compiler.AskInput: RoleLinkInput, compiler.AskOutput: RoleOutput}}
+	l := &learner{files: map[string]Role{compiler.QueryInput: RoleLinkInput, compiler.AskOutput: RoleOutput}}
 	c := &LinkPasses{Env: d.Env, Said: d.Said}
 	var all []*Pass
 	for _, s := range d.Steps {

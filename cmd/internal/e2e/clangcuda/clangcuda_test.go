@@ -56,8 +56,8 @@ func (e *example) equalsClang(trees ...string) {
 		}
 	}
 	for _, tree := range trees {
-		if said, _ := e.Run(tree + "/bin/app"); !strings.Contains(said, "no GPU") && said != "" {
-			e.T.Errorf("%s: the program says %q", tree, said)
+		if printed, _ := e.Run(tree + "/bin/app"); !strings.Contains(printed, "no GPU") && printed != "" {
+			e.T.Errorf("%s: the program says %q", tree, printed)
 		}
 	}
 	e.Run("rm", "plain.o")
@@ -159,16 +159,16 @@ func TestClangCUDARefuses(t *testing.T) {
 			[]string{"would compile with another toolkit", "set CUDA_HOME"}},
 		{"a flag that clang does not know", []string{"--var", `flags=["-fno-such-flag"]`}, []string{"unknown argument: '-fno-such-flag'"}},
 	} {
-		_, said, status := e.Fails(tt.args...)
+		_, printed, status := e.Fails(tt.args...)
 		for _, want := range tt.want {
-			if status != e2e.ExitUsage || !strings.Contains(said, want) {
-				t.Errorf("%s: status %d, without %q:\n%s", tt.name, status, want, said)
+			if status != e2e.ExitUsage || !strings.Contains(printed, want) {
+				t.Errorf("%s: status %d, without %q:\n%s", tt.name, status, want, printed)
 			}
 		}
 	}
 	e.Edit("kernels.hcl", "fast_math = true", "fast_math = true\n  prec_div  = true")
-	if _, said, _ := e.Fails(); !strings.Contains(said, "clang has no option for prec_div") || !strings.Contains(said, "prec_div  = true") {
-		t.Error(said)
+	if _, printed, _ := e.Fails(); !strings.Contains(printed, "clang has no option for prec_div") || !strings.Contains(printed, "prec_div  = true") {
+		t.Error(printed)
 	}
 }
 
@@ -177,8 +177,8 @@ func TestClangCUDAFlags(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)
 	e.Edit("kernels.hcl", "clang = var.flags", `clang = var.flags, nvcc = ["--no-such-option"]`)
-	if _, said, status := e.Fails(); status != e2e.ExitUsage || !strings.Contains(said, "does not get flags.nvcc (--no-such-option)") {
-		t.Errorf("status %d\n%s", status, said)
+	if _, printed, status := e.Fails(); status != e2e.ExitUsage || !strings.Contains(printed, "does not get flags.nvcc (--no-such-option)") {
+		t.Errorf("status %d\n%s", status, printed)
 	}
 	e.Kbuild("--var", `flags=["-DNAME=1"]`, "nothing.cu")
 	out, _ := e.Run("kbuild", "compdb", "--var", `flags=["-DNAME=1"]`)

@@ -48,9 +48,9 @@ func TestClangCUDALinked(t *testing.T) {
 			e.Share()
 			set := []string{"--var", "mode=" + mode}
 			e.Kbuild(set...)
-			_, said := e.Run(append([]string{"kbuild"}, set...)...)
-			if whole := mode == "lto" && e.clang == "clang++-19"; strings.Contains(said, "clang runs as one command for 2 links") != whole {
-				t.Errorf("a link as one command is said, or not: %s", said)
+			_, printed := e.Run(append([]string{"kbuild"}, set...)...)
+			if whole := mode == "lto" && e.clang == "clang++-19"; strings.Contains(printed, "clang runs as one command for 2 links") != whole {
+				t.Errorf("a link as one command is said, or not: %s", printed)
 			}
 			e.Kbuild(append(set, "--no-split", "--build-dir", "one")...)
 			for _, file := range []string{"obj/executable.app/a.cu.o", "obj/library.scale/scale.cu.o", "obj/library.shared/shared.cu.o", "lib/libshared.so", "bin/app"} {
@@ -131,8 +131,8 @@ prebuilt "foreign" {
 	if functions := strings.Join(e.Functions("build/bin/other"), " "); !strings.Contains(functions, "of_foreign") || !strings.Contains(functions, "wave") {
 		t.Errorf("the program has %s", functions)
 	}
-	_, said, status := e.Fails("executable.other", "--arch", "sm_80,sm_75")
-	if status != e2e.ExitUsage || !strings.Contains(said, "needs sm_75, but libforeign.a:foreign.o has sm_80, sm_86 only") {
-		t.Errorf("status %d: %s", status, said)
+	_, printed, status := e.Fails("executable.other", "--arch", "sm_80,sm_75")
+	if status != e2e.ExitUsage || !strings.Contains(printed, "needs sm_75, but libforeign.a:foreign.o has sm_80, sm_86 only") {
+		t.Errorf("status %d: %s", status, printed)
 	}
 }

@@ -36,9 +36,9 @@ func TestAddLibrary(t *testing.T) {
 	for _, program := range cmakes(&e) {
 		for _, generator := range tooltest.Sample(map[string]bool{"Unix Makefiles": true, "Ninja": true}, "Ninja") {
 			out := "out " + filepath.Base(generator)
-			said, _ := e.Run(asCMake(t, &e, program, "-S", ".", "-B", out, "-G", generator, "-DCMAKE_BUILD_TYPE=Release")...)
-			if !strings.Contains(said, "code of base: lto_80;lto_90") {
-				t.Errorf("%s: the configuration says\n%s", program, said)
+			printed, _ := e.Run(asCMake(t, &e, program, "-S", ".", "-B", out, "-G", generator, "-DCMAKE_BUILD_TYPE=Release")...)
+			if !strings.Contains(printed, "code of base: lto_80;lto_90") {
+				t.Errorf("%s: the configuration says\n%s", program, printed)
 			}
 			e.Run(program, "--build", out, "-j2")
 			if got := e.Calls(out+"/app", "main_kernel") + e.Calls(out+"/app", "solve_kernel"); got != "" {
@@ -49,14 +49,14 @@ func TestAddLibrary(t *testing.T) {
 			}
 			e.Run(out + "/app")
 			e.Run(out + "/plain")
-			said, _ = e.Run(program, "--build", out, "-j2")
-			if strings.Contains(said, "Linking") || strings.Contains(said, "Building") {
-				t.Errorf("%s, %s: the second build says\n%s", program, generator, said)
+			printed, _ = e.Run(program, "--build", out, "-j2")
+			if strings.Contains(printed, "Linking") || strings.Contains(printed, "Building") {
+				t.Errorf("%s, %s: the second build says\n%s", program, generator, printed)
 			}
 			e.Edit("kernels/src/base.cu", "3.0f", "4.0f")
-			said, _ = e.Run(program, "--build", out, "-j2")
-			if strings.Contains(said, "Building") || strings.Count(said, "Linking") < 2 {
-				t.Errorf("%s, %s: after an edit the build says\n%s", program, generator, said)
+			printed, _ = e.Run(program, "--build", out, "-j2")
+			if strings.Contains(printed, "Building") || strings.Count(printed, "Linking") < 2 {
+				t.Errorf("%s, %s: after an edit the build says\n%s", program, generator, printed)
 			}
 			e.Edit("kernels/src/base.cu", "4.0f", "3.0f")
 			e.Run(program, "--install", out, "--prefix", "installed")
@@ -101,9 +101,9 @@ func TestAddLibraryFaults(t *testing.T) {
 	configure := asCMake(t, &e, program, "-S", ".", "-B", "out", "-G", "Unix Makefiles")
 	refused := func(want string, argv ...string) {
 		t.Helper()
-		said, status := e.Status(nil, argv...)
-		if status == 0 || !strings.Contains(said, want) {
-			t.Errorf("status %d, want %q:\n%s", status, want, said)
+		printed, status := e.Status(nil, argv...)
+		if status == 0 || !strings.Contains(printed, want) {
+			t.Errorf("status %d, want %q:\n%s", status, want, printed)
 		}
 	}
 	e.Run(configure...)
@@ -128,12 +128,12 @@ func TestAddLibraryJobserver(t *testing.T) {
 	t.Parallel()
 	e := e2e.Unpack(t, "addlibrary")
 	for _, program := range cmakes(&e) {
-		said, _ := e.Run(asCMake(t, &e, program, "-S", ".", "-B", "out", "-G", "Unix Makefiles", "-DLAUNCHER=ON")...)
-		if !strings.Contains(said, "kbuild-cc stands before the compilers and the device links") {
-			t.Errorf("%s: the configuration says\n%s", program, said)
+		printed, _ := e.Run(asCMake(t, &e, program, "-S", ".", "-B", "out", "-G", "Unix Makefiles", "-DLAUNCHER=ON")...)
+		if !strings.Contains(printed, "kbuild-cc stands before the compilers and the device links") {
+			t.Errorf("%s: the configuration says\n%s", program, printed)
 		}
-		if said, status := e.Status(nil, "make", "-C", "out", "-j2", "modules"); status != 0 || strings.Contains(said, "jobserver") {
-			t.Errorf("%s: make ends with %d and says\n%s", program, status, said)
+		if printed, status := e.Status(nil, "make", "-C", "out", "-j2", "modules"); status != 0 || strings.Contains(printed, "jobserver") {
+			t.Errorf("%s: make ends with %d and says\n%s", program, status, printed)
 		}
 		e.Run("rm", "-r", "out")
 	}

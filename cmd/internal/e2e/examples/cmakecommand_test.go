@@ -22,9 +22,9 @@ func TestExampleCMakeCommand(t *testing.T) {
 	}
 	e.Run(program, "-G", "Unix Makefiles", "-B", "build", ".")
 	for range 2 {
-		out, said := e.Run(program, "--build", "build", "-j3")
-		if strings.Contains(out+said, "warning") || strings.Contains(out+said, "kbuild: ") {
-			t.Errorf("it says\n%s%s", out, said)
+		out, printed := e.Run(program, "--build", "build", "-j3")
+		if strings.Contains(out+printed, "warning") || strings.Contains(out+printed, "kbuild: ") {
+			t.Errorf("it says\n%s%s", out, printed)
 		}
 	}
 	if out, _ := e.Run("build/app"); out != "app: it has its kernels\n" {

@@ -64,9 +64,9 @@ func TestExamplePartialLTO(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "partial-lto")
 	e.Run("make", "-C", "third_party")
-	_, said := e.Run("kbuild", "--progress", "plain")
-	if strings.Contains(said, "not built for LTO") {
-		t.Errorf("expected partial LTO is not quiet:\n%s", said)
+	_, printed := e.Run("kbuild", "--progress", "plain")
+	if strings.Contains(printed, "not built for LTO") {
+		t.Errorf("expected partial LTO is not quiet:\n%s", printed)
 	}
 	if got := e.ELFs("build/bin/bench"); got != "sm_80 sm_90" {
 		t.Errorf("machine code %q", got)
@@ -187,8 +187,8 @@ func TestExampleMatrix(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(e.Dir, "build/modules/gemm.double.16.sm_80.cubin")); err == nil {
 		t.Error("the excluded variant was built")
 	}
-	if said, _ := e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json"); strings.Count(said, ": 4 artifacts are as it says\n") != 3 {
-		t.Errorf("the manifests: %s", said)
+	if printed, _ := e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json"); strings.Count(printed, ": 4 artifacts are as it says\n") != 3 {
+		t.Errorf("the manifests: %s", printed)
 	}
 	out, _ := e.Run("build/bin/list")
 	if n := strings.Count(out, "\n"); n != 12 {
@@ -238,9 +238,9 @@ func TestClangd(t *testing.T) {
 	e.Run("make", "-C", "third_party")
 	db, _ := e.Run("kbuild", "compdb")
 	e.Write("compile_commands.json", db)
-	_, said := e.Run(clangd, "--check=src/relax.cu")
-	if !strings.Contains(said, "All checks completed, 0 errors") {
-		t.Errorf("clangd says:\n%s", said)
+	_, printed := e.Run(clangd, "--check=src/relax.cu")
+	if !strings.Contains(printed, "All checks completed, 0 errors") {
+		t.Errorf("clangd says:\n%s", printed)
 	}
 }
 

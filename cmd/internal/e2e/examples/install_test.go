@@ -40,9 +40,9 @@ func TestExampleInstall(t *testing.T) {
 				}
 				e.Run(program)
 			}
-			if said, _ := e.Status(nil, "cmake", "-DCMAKE_CUDA_ARCHITECTURES=75;80", "out"); !strings.Contains(said, "poly::poly has no code that links for 75 of") ||
-				strings.Contains(said, "links for 80") {
-				t.Errorf("for an architecture that the library lacks CMake says\n%s", said)
+			if printed, _ := e.Status(nil, "cmake", "-DCMAKE_CUDA_ARCHITECTURES=75;80", "out"); !strings.Contains(printed, "poly::poly has no code that links for 75 of") ||
+				strings.Contains(printed, "links for 80") {
+				t.Errorf("for an architecture that the library lacks CMake says\n%s", printed)
 			}
 		})
 	}
@@ -80,9 +80,9 @@ func TestInstalledLibraries(t *testing.T) {
 			t.Errorf("the program of %s says %s", languages, out)
 		}
 	}
-	said, status := e.Status(nil, "cmake", "-S", "app", "-B", "refused", "-DLANGUAGES=CXX", "-DCOMPONENTS=open", "-DCMAKE_PREFIX_PATH="+filepath.Join(e.Dir, "pre fix"))
-	if said = strings.Join(strings.Fields(said), " "); status == 0 || !strings.Contains(said, "all::open has device code that is linked together with the program's: add CUDA to the LANGUAGES of project()") {
-		t.Errorf("a project without CUDA is told (%d) %s", status, said)
+	printed, status := e.Status(nil, "cmake", "-S", "app", "-B", "refused", "-DLANGUAGES=CXX", "-DCOMPONENTS=open", "-DCMAKE_PREFIX_PATH="+filepath.Join(e.Dir, "pre fix"))
+	if printed = strings.Join(strings.Fields(printed), " "); status == 0 || !strings.Contains(printed, "all::open has device code that is linked together with the program's: add CUDA to the LANGUAGES of project()") {
+		t.Errorf("a project without CUDA is told (%d) %s", status, printed)
 	}
 	e.Run("sh", "-c", `PKG_CONFIG_PATH="pre fix/lib/pkgconfig" && export PKG_CONFIG_PATH &&
 		eval "`+tooltest.HostGCC(t)+` -x c++ app/main.cpp -x none -o linked $(pkg-config --cflags --libs all-closed all-plain all-so) -lstdc++"`)
@@ -121,8 +121,8 @@ target_link_libraries(app PRIVATE so::so)
 `)
 		e.Run("kbuild", "install", "--prefix", "prefix")
 		cmake(t, &e, tk, "app", "prefix", "-DCUDAToolkit_ROOT="+tk.Root)
-		if said, status := e.Status([]string{"LD_LIBRARY_PATH=" + filepath.Join(tk.Root, "lib")}, "out/app"); status != 0 {
-			t.Errorf("%s: the program ends with %d: %s", tk.Release, status, said)
+		if printed, status := e.Status([]string{"LD_LIBRARY_PATH=" + filepath.Join(tk.Root, "lib")}, "out/app"); status != 0 {
+			t.Errorf("%s: the program ends with %d: %s", tk.Release, status, printed)
 		}
 	}
 }
@@ -163,8 +163,8 @@ target_link_libraries(app PRIVATE ops::second)
 `)
 	e.Run("kbuild", "install", "--prefix", "pre fix")
 	cmake(t, &e, tooltest.Toolkit{}, "app", "pre fix", "-DCMAKE_CUDA_ARCHITECTURES=80")
-	if said, status := e.Status(nil, "out/app"); status != 2 {
-		t.Errorf("the program that CMake has linked has %d of 2 objects: %s", status, said)
+	if printed, status := e.Status(nil, "out/app"); status != 2 {
+		t.Errorf("the program that CMake has linked has %d of 2 objects: %s", status, printed)
 	}
 	if got := strings.Join(e.Functions("out/app"), " "); got != "_Z5firstPi" {
 		t.Errorf("the program that CMake has linked has the kernels %q", got)
@@ -172,7 +172,7 @@ target_link_libraries(app PRIVATE ops::second)
 	libs := `PKG_CONFIG_PATH="pre fix/lib/pkgconfig" pkg-config`
 	e.Run("sh", "-c", "nvcc -ccbin "+tooltest.HostGCC(t)+` -dlink -arch=sm_80 "pre fix/lib/libfirst.a" -o link.o &&
 		eval "`+tooltest.HostGCC(t)+` app/main.cpp link.o -o linked $(`+libs+` --libs ops-second) -lstdc++"`)
-	if said, status := e.Status(nil, "./linked"); status != 2 {
-		t.Errorf("the program that pkg-config has linked has %d of 2 objects: %s", status, said)
+	if printed, status := e.Status(nil, "./linked"); status != 2 {
+		t.Errorf("the program that pkg-config has linked has %d of 2 objects: %s", status, printed)
 	}
 }

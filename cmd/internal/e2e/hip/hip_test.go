@@ -72,7 +72,7 @@ func (e *example) hipcc(args ...string) {
 
 // compileSteps is what hipcc says that it would run for a compile of relocatable code, and the
 // clang that it runs.
-func (e *example) compileSteps() (said, clang string) {
+func (e *example) compileSteps() (printed, clang string) {
 	e.T.Helper()
 	cmd := e.Command("hipcc", "-###", "--offload-arch=gfx906", "-fgpu-rdc", "-c", "-x", "hip", "scale.hip")
 	cmd.Env = append(slices.Clone(e.Env), "HIP_PLATFORM=amd", "HIPCC_VERBOSE=1")
@@ -87,7 +87,7 @@ func (e *example) compileSteps() (said, clang string) {
 // otherDriver is the option for the offload driver that is not clang's default.
 func (e *example) otherDriver() string {
 	e.T.Helper()
-	if said, _ := e.compileSteps(); strings.Contains(said, "-fembed-offload-object=") {
+	if printed, _ := e.compileSteps(); strings.Contains(printed, "-fembed-offload-object=") {
 		return "--no-offload-new-driver"
 	}
 	return "--offload-new-driver"
@@ -255,10 +255,10 @@ library "scale" {
 			t.Errorf("%s: with the old ockl.bc %d actions run", name, n.Ran)
 		}
 		os.RemoveAll(filepath.Join(e.Dir, c.dir))
-		_, said, status := x.Fails(slices.Concat(args, []string{"--no-cache"})...)
-		found := status == e2e.ExitUsage && strings.Contains(said, "device libraries were not found") && strings.Contains(said, filepath.Base(c.dir))
+		_, printed, status := x.Fails(slices.Concat(args, []string{"--no-cache"})...)
+		found := status == e2e.ExitUsage && strings.Contains(printed, "device libraries were not found") && strings.Contains(printed, filepath.Base(c.dir))
 		if !found {
-			t.Errorf("%s: without the libraries: status %d\n%s", name, status, said)
+			t.Errorf("%s: without the libraries: status %d\n%s", name, status, printed)
 		}
 	}
 }
@@ -312,9 +312,9 @@ module "cuda" {
   emit    = ["cubin"]
 }
 `)
-	_, said, status := e.Fails()
-	if status != e2e.ExitUsage || !strings.Contains(said, "module.cuda ships AMD code, of which there is no cubin") {
-		t.Errorf("status %d\n%s", status, said)
+	_, printed, status := e.Fails()
+	if status != e2e.ExitUsage || !strings.Contains(printed, "module.cuda ships AMD code, of which there is no cubin") {
+		t.Errorf("status %d\n%s", status, printed)
 	}
 	e.Edit("kernels.hcl", `["cubin"]`, `["fatbin"]`)
 	out, _ := e.Run("kbuild", "precompile")
@@ -365,15 +365,15 @@ library "plugin" {
 	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", e.otherDriver(), "-c", "scale.hip", "-o", "scale.o"})...)
 	e.Run("ar", "rcs", "libnew.a", "c.o", "scale.o")
 	e.Write("new.hcl", strings.Replace(string(e.Read("kernels.hcl")), "libscale.a", "libnew.a", 1))
-	if _, said, status := e.Fails("-f", "new.hcl"); status != e2e.ExitUsage || !strings.Contains(said, "libnew.a:scale.o was compiled with "+e.otherDriver()) {
-		t.Errorf("status %d\n%s", status, said)
+	if _, printed, status := e.Fails("-f", "new.hcl"); status != e2e.ExitUsage || !strings.Contains(printed, "libnew.a:scale.o was compiled with "+e.otherDriver()) {
+		t.Errorf("status %d\n%s", status, printed)
 	}
 	for arch, want := range map[string]string{
 		"gfx1030":       "needs gfx1030, but libscale.a:scale.o has gfx906 bitcode, gfx90a bitcode only",
 		"gfx90a:xnack-": "needs gfx90a:xnack-, but",
 	} {
-		if _, said, status := e.Fails("--arch", arch); status != e2e.ExitUsage || !strings.Contains(said, want) {
-			t.Errorf("%s: status %d\n%s", arch, status, said)
+		if _, printed, status := e.Fails("--arch", arch); status != e2e.ExitUsage || !strings.Contains(printed, want) {
+			t.Errorf("%s: status %d\n%s", arch, status, printed)
 		}
 	}
 }
@@ -382,12 +382,12 @@ library "plugin" {
 func TestHIPMessages(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
-	if _, said, status := e.Fails("--arch", "gfx9999"); status != e2e.ExitUsage || !strings.Contains(said, "does not know gfx9999. It knows") {
-		t.Errorf("status %d\n%s", status, said)
+	if _, printed, status := e.Fails("--arch", "gfx9999"); status != e2e.ExitUsage || !strings.Contains(printed, "does not know gfx9999. It knows") {
+		t.Errorf("status %d\n%s", status, printed)
 	}
 	e.Edit("kernels.hcl", `library "scale" {`, "library \"scale\" {\n  flags = { hip = [\""+e.otherDriver()+"\"] }")
-	if _, said, status := e.Fails(); status != e2e.ExitUsage || !strings.Contains(said, "scale.hip of library.scale") || !strings.Contains(said, "which clang's new offload driver compiles") {
-		t.Errorf("objects of both offload drivers in one link: status %d\n%s", status, said)
+	if _, printed, status := e.Fails(); status != e2e.ExitUsage || !strings.Contains(printed, "scale.hip of library.scale") || !strings.Contains(printed, "which clang's new offload driver compiles") {
+		t.Errorf("objects of both offload drivers in one link: status %d\n%s", status, printed)
 	}
 	e.Write("kernels.hcl", `variable "flags" {
   type    = list(string)
@@ -402,15 +402,15 @@ library "messages" {
 `)
 	e.Edit("scale.hip", "return", "int unused; return")
 	e.Edit("a.hip", "int main() {", "#warning here\nint main() {")
-	_, said, _ := e.Fails("--var", `flags=["-Wall"]`)
+	_, printed, _ := e.Fails("--var", `flags=["-Wall"]`)
 	for _, want := range []string{"scale.hip:2:39: warning: unused variable", "a.hip:13:2: warning: here"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("%q is not said:\n%s", want, said)
+		if !strings.Contains(printed, want) {
+			t.Errorf("%q is not said:\n%s", want, printed)
 		}
 	}
 	e.Edit("scale.hip", "x * 3.0f", "x * y")
-	if _, said, status := e.Fails(); status != e2e.ExitFailed || !strings.Contains(said, "use of undeclared identifier 'y'") {
-		t.Errorf("status %d\n%s", status, said)
+	if _, printed, status := e.Fails(); status != e2e.ExitFailed || !strings.Contains(printed, "use of undeclared identifier 'y'") {
+		t.Errorf("status %d\n%s", status, printed)
 	}
 }
 
@@ -511,9 +511,9 @@ func TestHIPNames(t *testing.T) {
 `)
 	e.Run("mkdir", "100%s")
 	e.Write(source, "#include <hip/hip_runtime.h>\n__global__ void k(float *p) { *p = sinf(*p); }\nint main() {}\n")
-	_, said, status := e.Fails()
-	if status != e2e.ExitUsage || !strings.Contains(said, "third/bitcode (--hip-device-lib-path of flags.hip)") {
-		t.Errorf("status %d\n%s", status, said)
+	_, printed, status := e.Fails()
+	if status != e2e.ExitUsage || !strings.Contains(printed, "third/bitcode (--hip-device-lib-path of flags.hip)") {
+		t.Errorf("status %d\n%s", status, printed)
 	}
 	cmd := e.Command("sh", "-c", `hipcc -### --offload-arch=gfx906 -c -x hip `+source+` -o x.o 2>&1 | sed -n 's/.*"\([^"]*\)\/ockl.bc".*/\1/p' | head -n 1`)
 	cmd.Env = append(slices.Clone(e.Env), "HIP_PLATFORM=amd")
@@ -542,8 +542,8 @@ func TestHIPOtherFile(t *testing.T) {
 	e.needHIP()
 	e.Write("kernels.hcl", "executable \"p\" {\n  sources = [\"a.hip\"]\n  code    = [\"gfx906\"]\n}\n")
 	e.Write("a.hip", "#include <hip/hip_runtime.h>\nextern __constant__ int c[4];\n__global__ void k(int *p) { *p = c[0]; }\nint main() {}\n")
-	_, said, _ := e.Fails()
-	if want := `= help: c is of another file, and mode = "whole" compiles each source by itself: set mode = "rdc" or "lto" on executable.p (kernels.hcl:1)`; !strings.Contains(said, want) {
-		t.Errorf("it does not say %q:\n%s", want, said)
+	_, printed, _ := e.Fails()
+	if want := `= help: c is of another file, and mode = "whole" compiles each source by itself: set mode = "rdc" or "lto" on executable.p (kernels.hcl:1)`; !strings.Contains(printed, want) {
+		t.Errorf("it does not say %q:\n%s", want, printed)
 	}
 }

@@ -67,11 +67,11 @@ func TestMatrix(t *testing.T) {
 func versions(t *testing.T) (ofHIP, ofClang string) {
 	e := &example{e2e.Bare(t)}
 	e.Need("hipcc")
-	said, _ := e.Status([]string{"HIP_PLATFORM=amd"}, "hipcc", "--version")
-	hip := regexp.MustCompile(`HIP version: *(\S+)`).FindStringSubmatch(said)
-	clang := regexp.MustCompile(`clang version (\S+)`).FindStringSubmatch(said)
+	printed, _ := e.Status([]string{"HIP_PLATFORM=amd"}, "hipcc", "--version")
+	hip := regexp.MustCompile(`HIP version: *(\S+)`).FindStringSubmatch(printed)
+	clang := regexp.MustCompile(`clang version (\S+)`).FindStringSubmatch(printed)
 	if hip == nil || clang == nil {
-		t.Fatalf("hipcc says no versions:\n%s", said)
+		t.Fatalf("hipcc says no versions:\n%s", printed)
 	}
 	return hip[1], clang[1]
 }
@@ -79,15 +79,15 @@ func versions(t *testing.T) (ofHIP, ofClang string) {
 // choose sets the flags for a driver, unless it is that of this clang.
 func (r *row) choose(driver string) {
 	args := slices.Concat(r.offload(), []string{"-fgpu-rdc", "-nogpuinc", "-###", "-c", "-x", "hip", "scale.hip", "-o", "x.o"})
-	said, status := r.Status([]string{"HIP_PLATFORM=amd"}, append([]string{"hipcc"}, args...)...)
+	printed, status := r.Status([]string{"HIP_PLATFORM=amd"}, append([]string{"hipcc"}, args...)...)
 	if status != 0 {
-		r.T.Skipf("hipcc -###: %s", said)
+		r.T.Skipf("hipcc -###: %s", printed)
 	}
-	isNew := strings.Contains(said, "-fembed-offload-object=")
+	isNew := strings.Contains(printed, "-fembed-offload-object=")
 	if isNew != (driver == "new") {
 		r.flags = []string{driverFlags[driver]}
-		if said, status := r.Status([]string{"HIP_PLATFORM=amd"}, slices.Concat([]string{"hipcc"}, args, r.flags)...); status != 0 || strings.Contains(said, "unknown argument") {
-			r.T.Skipf("this hipcc has no %s driver: %s", driver, said)
+		if printed, status := r.Status([]string{"HIP_PLATFORM=amd"}, slices.Concat([]string{"hipcc"}, args, r.flags)...); status != 0 || strings.Contains(printed, "unknown argument") {
+			r.T.Skipf("this hipcc has no %s driver: %s", driver, printed)
 		}
 	}
 }
@@ -142,7 +142,7 @@ type event struct {
 }
 
 // build runs kbuild; ok is false if it fails. ran are the actions that ran.
-func (r *row) build(args ...string) (ran []event, said string, ok bool) {
+func (r *row) build(args ...string) (ran []event, printed string, ok bool) {
 	argv := append([]string{"kbuild", "--json"}, args...)
 	cmd := r.Command(argv...)
 	var out, errs bytes.Buffer
@@ -169,8 +169,8 @@ func kindsOf(ran []event) map[string]int {
 }
 
 func (r *row) check() {
-	ran, said, ok := r.build(r.args("executable.app", "library.plugin")...)
-	r.note("builds", ok, "%s", said)
+	ran, printed, ok := r.build(r.args("executable.app", "library.plugin")...)
+	r.note("builds", ok, "%s", printed)
 	if !ok {
 		return
 	}
@@ -273,8 +273,8 @@ func (r *row) below(folder string) *row {
 // module makes one, and compares its bundle with hipcc's.
 func (r *row) module() {
 	m := r.below("module")
-	_, said, ok := m.build(m.args()...)
-	r.note("module", ok, "%s", said)
+	_, printed, ok := m.build(m.args()...)
+	r.note("module", ok, "%s", printed)
 	if !ok || r.mode != "whole" {
 		return
 	}
@@ -295,15 +295,15 @@ func (r *row) prebuilt() {
 	r.compile("scale.hip", "scale.o", "-fPIC")
 	p := r.below("prebuilt")
 	r.Run("ar", "rcs", "prebuilt/libpre.a", "scale.o")
-	_, said, ok := p.build(p.args()...)
+	_, printed, ok := p.build(p.args()...)
 	if ok {
 		for _, kernel := range []string{"plugged", "scaled"} {
 			if code := p.amdCode("build/lib/libuses.so"); r.mode != "whole" && !bytes.Contains(code, []byte(kernel)) {
-				ok, said = false, "no kernel "+kernel
+				ok, printed = false, "no kernel "+kernel
 			}
 		}
 	}
-	r.note("prebuilt", ok, "%s", said)
+	r.note("prebuilt", ok, "%s", printed)
 }
 
 // folders builds in another folder, with an empty cache.
@@ -325,9 +325,9 @@ func (r *row) folders() {
 func (r *row) architecture() {
 	q := *r
 	q.archs = append(slices.Clone(r.archs), "gfx1030")
-	ran, said, ok := q.build(q.args("executable.app", "library.plugin")...)
+	ran, printed, ok := q.build(q.args("executable.app", "library.plugin")...)
 	if !ok {
-		r.note("arch", false, "%s", said)
+		r.note("arch", false, "%s", printed)
 		return
 	}
 	var others []string
@@ -345,10 +345,10 @@ func (r *row) architecture() {
 // comment edits one in a header: the passes that read it run, and nothing behind them.
 func (r *row) comment() {
 	r.Edit("scale.h", "// scale", "// scale a number")
-	ran, said, ok := r.build(r.args("executable.app", "library.plugin")...)
+	ran, printed, ok := r.build(r.args("executable.app", "library.plugin")...)
 	n := kindsOf(ran)
 	passes := n["device-code"] + n["host-part"]
 	delete(n, "device-code")
 	delete(n, "host-part")
-	r.note("comment", ok && passes > 0 && len(n) == 0, "%s ran %v", cmp.Or(said, "-"), n)
+	r.note("comment", ok && passes > 0 && len(n) == 0, "%s ran %v", cmp.Or(printed, "-"), n)
 }

@@ -36,8 +36,8 @@ func TestHIPForNVIDIA(t *testing.T) {
 			t.Errorf("no %s in %s", want, out)
 		}
 	}
-	if said, _ := e.Run(filepath.Join(e.Dir, "build/bin/app")); !strings.Contains(said, "no GPU") && said != "" {
-		t.Errorf("the program says %q", said)
+	if printed, _ := e.Run(filepath.Join(e.Dir, "build/bin/app")); !strings.Contains(printed, "no GPU") && printed != "" {
+		t.Errorf("the program says %q", printed)
 	}
 	e.Edit("scale.hip", "__global__", "// a line\n__global__")
 	e.Ran("a line", "device-code 1, host-part 1, preprocess 2")

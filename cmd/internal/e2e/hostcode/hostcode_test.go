@@ -190,7 +190,7 @@ func (h *held) edit() {
 	for _, k := range h.compiles {
 		h.Write(k.header, strings.Replace(header, "@\n", k.after, 1))
 	}
-	ran, said := h.build()
+	ran, printed := h.build()
 	objects := h.objects()
 	if ran, _ := h.build(); len(ran) > 0 {
 		h.T.Errorf("at last %q ran", ran)
@@ -209,8 +209,8 @@ func (h *held) edit() {
 		if compiled := slices.Contains(ran, k.source); compiled != (h.always || i >= len(comments)) {
 			h.T.Errorf("%s: compiled is %v", k.name, compiled)
 		}
-		if said[k.source] != says[k.source] {
-			h.T.Errorf("%s: kbuild says\n%s\na clean build\n%s", k.name, said[k.source], says[k.source])
+		if printed[k.source] != says[k.source] {
+			h.T.Errorf("%s: kbuild says\n%s\na clean build\n%s", k.name, printed[k.source], says[k.source])
 		}
 	}
 }
@@ -224,18 +224,18 @@ func (h *held) objects() (list [][]byte) {
 }
 
 // build gives the sources that were compiled, and what was said of each.
-func (h *held) build() (ran []string, said map[string]string) {
+func (h *held) build() (ran []string, printed map[string]string) {
 	h.T.Helper()
 	out, _ := h.Run("kbuild", "--json", "-j2")
-	said = map[string]string{}
+	printed = map[string]string{}
 	for line := range strings.Lines(out) {
 		var e struct{ Event, Kind, Name, Status, Output string }
 		if json.Unmarshal([]byte(line), &e) == nil && e.Event == "action_finished" && e.Kind == "host-compile" && e.Status == "ran" {
 			ran = append(ran, e.Name)
-			said[e.Name] = e.Output
+			printed[e.Name] = e.Output
 		}
 	}
-	return ran, said
+	return ran, printed
 }
 
 // A comment in a header says nothing where another header has come in its place.

@@ -163,24 +163,24 @@ func TestPassesAreKeyedByWhatTheyRead(t *testing.T) {
 func compareBuilds(t *testing.T, p e2e.Project, sets map[string][]string) {
 	t.Helper()
 	p.Run("rm", "-rf", "fresh", "clean") // each is built as "build", which debug information names
-	build := func(args ...string) (said []string, status int) {
+	build := func(args ...string) (printed []string, status int) {
 		text, status := p.Status(nil, append([]string{"kbuild", "-k", "0", "-j2"}, args...)...)
 		for line := range strings.Lines(text) {
 			if about.MatchString(line) {
-				said = append(said, line)
+				printed = append(printed, line)
 			}
 		}
-		slices.Sort(said)
-		return slices.Compact(said), status
+		slices.Sort(printed)
+		return slices.Compact(printed), status
 	}
 	want, status := build("--no-cache")
 	p.Run("mv", "build", "clean")
 	for _, dir := range []string{"fresh", "edited"} {
 		p.Run("sh", "-c", `[ ! -d "$0" ] || mv "$0" build`, dir)
-		said, got := build()
+		printed, got := build()
 		p.Run("mv", "build", dir)
-		if got != status || !slices.Equal(said, want) {
-			t.Errorf("%s: status %d, a clean build %d; it prints\n%s\nand a clean build\n%s", dir, got, status, said, want)
+		if got != status || !slices.Equal(printed, want) {
+			t.Errorf("%s: status %d, a clean build %d; it prints\n%s\nand a clean build\n%s", dir, got, status, printed, want)
 		}
 		for name := range sets {
 			file := "lib/lib" + name + ".a"
@@ -202,18 +202,18 @@ var about = regexp.MustCompile(`: (warning|error|note): `)
 // compareLauncher runs a command plainly and twice by the launcher.
 func compareLauncher(t *testing.T, p e2e.Project, what string, argv []string, sameBytes bool) {
 	t.Helper()
-	run := func(argv ...string) (said string, status int, object []byte) {
+	run := func(argv ...string) (printed string, status int, object []byte) {
 		p.Run("rm", "-f", "a.o")
-		said, status = p.Status(nil, argv...)
+		printed, status = p.Status(nil, argv...)
 		object, _ = os.ReadFile(filepath.Join(p.Dir, "a.o"))
-		return said, status, object
+		return printed, status, object
 	}
 	want, status, object := run(argv...)
 	for range 2 {
-		said, got, made := run(append([]string{"kbuild-cc"}, argv...)...)
-		if said != want || got != status || (made == nil) != (object == nil) || sameBytes && !bytes.Equal(made, object) {
+		printed, got, made := run(append([]string{"kbuild-cc"}, argv...)...)
+		if printed != want || got != status || (made == nil) != (object == nil) || sameBytes && !bytes.Equal(made, object) {
 			t.Errorf("%s: by the launcher status %d, and %d plainly; equal bytes %v; it prints\n%s\nand the compiler\n%s",
-				what, got, status, bytes.Equal(made, object), said, want)
+				what, got, status, bytes.Equal(made, object), printed, want)
 		}
 	}
 }

@@ -177,9 +177,9 @@ func TestChosenFilesThatAreWrong(t *testing.T) {
 		"ln -s x.h $1/inc/y\n": "wrote build/gen/parts/inc/y, which is no regular file",
 	} {
 		p.Write("parts.sh", script+more)
-		_, said, status := p.Fails()
-		if status != 1 || !strings.Contains(said, want) {
-			t.Errorf("%q: status %d\n%s", more, status, said)
+		_, printed, status := p.Fails()
+		if status != 1 || !strings.Contains(printed, want) {
+			t.Errorf("%q: status %d\n%s", more, status, printed)
 		}
 		if _, err := os.Stat(filepath.Join(p.Dir, "build/gen/parts")); err == nil {
 			t.Errorf("%q: its files stay", more)

@@ -49,8 +49,8 @@ func TestPartitions(t *testing.T) {
 		p.Kbuild("--arch", "sm_80", "--build-dir", "ampere")
 		holds("ampere", "sm_80", "sm_90")
 		p.Edit("include/hopper/which.h", "90", "91")
-		if _, said, status := p.Fails(); status != 1 || !strings.Contains(said, "src/hopper.cu") || strings.Contains(said, "FAILED src/a.cu") {
-			p.T.Errorf("status %d: %s", status, said)
+		if _, printed, status := p.Fails(); status != 1 || !strings.Contains(printed, "src/hopper.cu") || strings.Contains(printed, "FAILED src/a.cu") {
+			p.T.Errorf("status %d: %s", status, printed)
 		}
 	})
 }
@@ -73,11 +73,11 @@ func TestForEach(t *testing.T) {
 		if _, _, status := p.Fails("run", "perf:scale"); status != 3 {
 			p.T.Errorf("perf:scale ends with status %d", status)
 		}
-		if _, said, status := p.Fails("test"); status != 1 || !strings.Contains(said, "FAILED test each:scale: exit status 3") || !strings.Contains(said, "3 passed, 1 failed") {
-			p.T.Errorf("status %d: %s", status, said)
+		if _, printed, status := p.Fails("test"); status != 1 || !strings.Contains(printed, "FAILED test each:scale: exit status 3") || !strings.Contains(printed, "3 passed, 1 failed") {
+			p.T.Errorf("status %d: %s", status, printed)
 		}
-		if _, said, _ := p.Fails("test", "each"); !strings.Contains(said, "1 passed (1 before), 1 failed") {
-			p.T.Errorf("test each: %s", said)
+		if _, printed, _ := p.Fails("test", "each"); !strings.Contains(printed, "1 passed (1 before), 1 failed") {
+			p.T.Errorf("test each: %s", printed)
 		}
 		p.Edit("scale.cu", "2 *", "4 *")
 		if c := p.Kbuild("perf:copy"); c.Ran > 0 {
@@ -119,8 +119,8 @@ func TestImports(t *testing.T) {
 			p.T.Error("bin/math/calc, which nothing makes any more, is still there")
 		}
 		p.Edit("math/kernels.hcl", "library.vec, generate.tables]", "library.vex, generate.tables]")
-		if _, said, status := p.Fails(); status != 2 || !strings.Contains(said, "--> math/kernels.hcl:") {
-			p.T.Errorf("status %d: %s", status, said)
+		if _, printed, status := p.Fails(); status != 2 || !strings.Contains(printed, "--> math/kernels.hcl:") {
+			p.T.Errorf("status %d: %s", status, printed)
 		}
 	})
 }

@@ -25,17 +25,17 @@ func TestLanguage(t *testing.T) {
 	p.Write("w.cu", "int w() { }\n__global__ void k() {}\n")
 	env := p.Env
 	for _, argv := range [][]string{{"g++", "-Wall", "-c", "w.cc", "-o", "out/w.o"}, {"nvcc", "-Xcompiler=-Wall", "-c", "w.cu", "-o", "out/w.o"}} {
-		said := map[string]string{}
+		printed := map[string]string{}
 		for _, language := range []string{"C", "C.UTF-8", "C"} {
 			p.Env = append(slices.Clone(env), "LC_ALL="+language)
 			p.sameAsPlain(argv...)
-			said[language] = p.command(append([]string{"kbuild-cc"}, argv...)...).stderr
+			printed[language] = p.command(append([]string{"kbuild-cc"}, argv...)...).stderr
 			if e := p.last(); e.Result != "hit" {
 				t.Errorf("%s in %s, again: %+v", argv[0], language, e)
 			}
 		}
-		if said["C"] == said["C.UTF-8"] || said["C"] == "" {
-			t.Errorf("%s says the same in both languages: %q", argv[0], said)
+		if printed["C"] == printed["C.UTF-8"] || printed["C"] == "" {
+			t.Errorf("%s says the same in both languages: %q", argv[0], printed)
 		}
 	}
 }

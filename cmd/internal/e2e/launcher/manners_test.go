@@ -62,8 +62,8 @@ func TestSignals(t *testing.T) {
 		p := newPaused(t)
 		before := names(t, p.Dir)
 		cmd := p.Command("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o")
-		var said bytes.Buffer
-		cmd.Stderr = &said
+		var printed bytes.Buffer
+		cmd.Stderr = &printed
 		process, pipe := p.start(cmd)
 		if err := cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
@@ -78,8 +78,8 @@ func TestSignals(t *testing.T) {
 		if after := names(t, p.Dir); !slices.Equal(before, after) {
 			t.Errorf("%v: the folder has %q, and had %q", s, after, before)
 		}
-		if left := names(t, p.temp); len(left) > 0 || said.Len() > 0 {
-			t.Errorf("%v: left in TMPDIR: %q; said %q", s, left, said.String())
+		if left := names(t, p.temp); len(left) > 0 || printed.Len() > 0 {
+			t.Errorf("%v: left in TMPDIR: %q; said %q", s, left, printed.String())
 		}
 	}
 }
@@ -205,15 +205,15 @@ func TestTerminal(t *testing.T) {
 				t.Errorf("%q: %+v", argv, e)
 			}
 		}
-		_, said := p.Run(append([]string{"kbuild-cc"}, argv...)...)
-		if e := p.last(); e.Result != "hit" || strings.Contains(said, "\x1b[") {
-			t.Errorf("%q elsewhere: %+v, %q", argv, e, said)
+		_, printed := p.Run(append([]string{"kbuild-cc"}, argv...)...)
+		if e := p.last(); e.Result != "hit" || strings.Contains(printed, "\x1b[") {
+			t.Errorf("%q elsewhere: %+v, %q", argv, e, printed)
 		}
 	}
 	for _, result := range []string{"miss", "hit"} {
-		said := p.onTerminal("kbuild-cc", "g++", "-Iinc", "-c", "h.cpp", "-o", "mine/h.o")
-		if e := p.last(); e.Result != result || said != "" {
-			t.Errorf("without messages: %+v, %q", e, said)
+		printed := p.onTerminal("kbuild-cc", "g++", "-Iinc", "-c", "h.cpp", "-o", "mine/h.o")
+		if e := p.last(); e.Result != result || printed != "" {
+			t.Errorf("without messages: %+v, %q", e, printed)
 		}
 	}
 }
@@ -271,8 +271,8 @@ func TestStarved(t *testing.T) {
 	p.Env = append(p.Env, "XDG_RUNTIME_DIR="+t.TempDir())
 	p.Write("a.cc", "#include <regex>\n#include <map>\nstd::regex r(\"a*\");\n") // takes long enough to be found
 	cmd := p.Command("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var printed bytes.Buffer
+	cmd.Stderr = &printed
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -290,8 +290,8 @@ func TestStarved(t *testing.T) {
 	if !over {
 		err = <-ended
 	}
-	if err != nil || killed != 1 || strings.Count(said.String(), "ran out of memory, and ran again") != 1 {
-		t.Errorf("%d killed: %v, %q", killed, err, said.String())
+	if err != nil || killed != 1 || strings.Count(printed.String(), "ran out of memory, and ran again") != 1 {
+		t.Errorf("%d killed: %v, %q", killed, err, printed.String())
 	}
 	if _, again := p.Run("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o"); again != "" {
 		t.Errorf("a hit says %q", again)

@@ -31,9 +31,9 @@ func TestCMake(t *testing.T) {
 		for _, generator := range []string{"Ninja", "Unix Makefiles"} {
 			tree := "tree of " + generator + mode
 			p.Run("cmake", "-S", ".", "-B", tree, "-G", generator, "-DLTO="+mode, "-DCMAKE_CUDA_ARCHITECTURES=80-real;90", "-DCMAKE_BUILD_TYPE=Release")
-			_, said := p.Run("kbuild", "init", "--from", tree)
-			if !strings.Contains(said, "made.cpp, which CMake makes in its build tree") || !strings.Contains(said, "kbuild: running ") {
-				t.Errorf("kbuild says %s", said)
+			_, printed := p.Run("kbuild", "init", "--from", tree)
+			if !strings.Contains(printed, "made.cpp, which CMake makes in its build tree") || !strings.Contains(printed, "kbuild: running ") {
+				t.Errorf("kbuild says %s", printed)
 			}
 			text := strings.NewReplacer(generator, "G", tree, "TREE").Replace(string(p.Read("kernels.hcl")))
 			if before := manifests[mode]; before != "" && before != text {
@@ -118,9 +118,9 @@ func TestCMakeAssembler(t *testing.T) {
 	p.Write("wrong.s", "\t.section .note.GNU-stack,\"\",@progbits\n")
 	p.Write("app.c", "int one(void);\nint two(void);\nint three(void);\nint main(void) { return one() + two() + three(); }\n")
 	p.Run("cmake", "-S", ".", "-B", "tree", "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release")
-	_, said := p.Run("kbuild", "init", "--from", "tree")
-	if !strings.Contains(said, "not carried over: app: wrong.s: it is preprocessed: let its name end in .S") {
-		t.Errorf("kbuild says %s", said)
+	_, printed := p.Run("kbuild", "init", "--from", "tree")
+	if !strings.Contains(printed, "not carried over: app: wrong.s: it is preprocessed: let its name end in .S") {
+		t.Errorf("kbuild says %s", printed)
 	}
 	p.Run("kbuild")
 	p.Run("sh", "-c", "build/bin/app; [ $? = 45 ]")

@@ -58,18 +58,18 @@ func make(t *testing.T, name string, tk tooltest.Toolkit) {
 	}
 	p := e2e.Unpack(t, name)
 	p.Use(tk)
-	said, status := p.Status(nil, append([]string{"kbuild"}, args...)...)
+	printed, status := p.Status(nil, append([]string{"kbuild"}, args...)...)
 	if status == 0 {
-		t.Errorf("%s: it ends well:\n%s", tk.Release, said)
+		t.Errorf("%s: it ends well:\n%s", tk.Release, printed)
 	}
 	for _, want := range wants {
-		if !strings.Contains(said, want) {
-			t.Errorf("%s: it does not say %q:\n%s", tk.Release, want, said)
+		if !strings.Contains(printed, want) {
+			t.Errorf("%s: it does not say %q:\n%s", tk.Release, want, printed)
 		}
 	}
 	for _, not := range nots {
-		if strings.Contains(said, not) {
-			t.Errorf("%s: it says %q:\n%s", tk.Release, not, said)
+		if strings.Contains(printed, not) {
+			t.Errorf("%s: it says %q:\n%s", tk.Release, not, printed)
 		}
 	}
 }

@@ -323,13 +323,13 @@ func TestTyped(t *testing.T) {
 				"m.cpp": "int main() {}\n", "n.cu": "__global__ void k() {}\n", "x.h": "", "gen.py": ""} {
 				p.Write(file, text)
 			}
-			said, status := p.Status(nil, append([]string{"kbuild"}, strings.Fields(m.args)...)...)
+			printed, status := p.Status(nil, append([]string{"kbuild"}, strings.Fields(m.args)...)...)
 			if status == 0 {
-				t.Errorf("it ends well:\n%s", said)
+				t.Errorf("it ends well:\n%s", printed)
 			}
 			for _, want := range m.want {
-				if !strings.Contains(said, want) {
-					t.Errorf("it does not say %q:\n%s", want, said)
+				if !strings.Contains(printed, want) {
+					t.Errorf("it does not say %q:\n%s", want, printed)
 				}
 			}
 			if len(m.want) == 0 {

@@ -17,7 +17,7 @@ func TestRealEmbed(t *testing.T) {
 	e := realProject(t, "embed")
 	e.Share()
 	e.Kbuild()
-	said, _ := e.Run("build/bin/app")
+	printed, _ := e.Run("build/bin/app")
 	const want = `minus.sm_80.cubin||ops/minus.cu|sm_80|2|80|good
 plus.sm_80.cubin||ops/plus.cu|sm_80|2|80|good
 minus.compute_80.ptx||ops/minus.cu|compute_80|3|80|good
@@ -27,10 +27,10 @@ scale.2.lto_80.ltoir|by=2|scale.cu|lto_80|4|80|good
 scale.3.fatbin|by=3|scale.cu||1|0|good
 scale.3.lto_80.ltoir|by=3|scale.cu|lto_80|4|80|good
 `
-	if said != want {
-		t.Errorf("the tables say\n%s", said)
+	if printed != want {
+		t.Errorf("the tables say\n%s", printed)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(said), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(printed), "\n") {
 		name, _, _ := strings.Cut(line, "|")
 		e.embeds("build/bin/app", name)
 	}
@@ -120,7 +120,7 @@ func TestRealEmbedQuotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said, _ := e.Run(filepath.Join(out, "bin/fit"), "ops/plus.cu"); said != string(ptx) {
-		t.Errorf("the table holds %q", said)
+	if printed, _ := e.Run(filepath.Join(out, "bin/fit"), "ops/plus.cu"); printed != string(ptx) {
+		t.Errorf("the table holds %q", printed)
 	}
 }

@@ -24,16 +24,16 @@ func TestExampleJITLTO(t *testing.T) {
 		{"--arch sm_80 swish", 2, "there is no callback op=swish; there are op=square op=relu op=gelu"},
 		{"--frob", 2, "usage: transform [--arch sm_80] [--fatbin] [OP]"},
 	} {
-		said, status := e.Status(nil, append([]string{"build/bin/transform"}, strings.Fields(c.args)...)...)
-		if status != c.status || !strings.Contains(said, c.say) {
-			t.Errorf("%s: status %d:\n%s", c.args, status, said)
+		printed, status := e.Status(nil, append([]string{"build/bin/transform"}, strings.Fields(c.args)...)...)
+		if status != c.status || !strings.Contains(printed, c.say) {
+			t.Errorf("%s: status %d:\n%s", c.args, status, printed)
 		}
 	}
 	// An unreadable library is found before any other of the name.
 	e.Run("sh", "-c", "mkdir none; echo no library >none/libcuda.so.1; for n in 12 13; do cp none/libcuda.so.1 none/libnvJitLink.so.$n; done")
-	said, status := e.Status([]string{"LD_LIBRARY_PATH=none"}, "build/bin/transform", "--arch", "sm_80")
-	if status != 77 || !strings.Contains(said, "no GPU: ") || !regexp.MustCompile(`transform: none/libnvJitLink\.so\.1[23]: `).MatchString(said) {
-		t.Errorf("without libraries: status %d:\n%s", status, said)
+	printed, status := e.Status([]string{"LD_LIBRARY_PATH=none"}, "build/bin/transform", "--arch", "sm_80")
+	if status != 77 || !strings.Contains(printed, "no GPU: ") || !regexp.MustCompile(`transform: none/libnvJitLink\.so\.1[23]: `).MatchString(printed) {
+		t.Errorf("without libraries: status %d:\n%s", status, printed)
 	}
 	e.Settled("build/bin/transform")
 }
@@ -58,20 +58,20 @@ func TestExampleJITLTODriver(t *testing.T) {
 		if kind == "fatbin" {
 			args = append(args, "--fatbin")
 		}
-		said, status := e.Status(env, args...)
+		printed, status := e.Status(env, args...)
 		for _, want := range []string{"fake driver: transform." + kind, "fake driver: callbacks.square." + kind, "linked by the driver",
 			"1000 elements on Fake GPU 7: as on the CPU"} {
-			if status != 0 || !strings.Contains(said, want) {
-				t.Errorf("%q: status %d, and not %q:\n%s", args, status, want, said)
+			if status != 0 || !strings.Contains(printed, want) {
+				t.Errorf("%q: status %d, and not %q:\n%s", args, status, want, printed)
 			}
 		}
 	}
-	if said, status := e.Status(env, "build/bin/transform", "relu"); status != 1 || !strings.Contains(said, "relu(-5) is 0, the GPU says 25") {
-		t.Errorf("a wrong result: status %d:\n%s", status, said)
+	if printed, status := e.Status(env, "build/bin/transform", "relu"); status != 1 || !strings.Contains(printed, "relu(-5) is 0, the GPU says 25") {
+		t.Errorf("a wrong result: status %d:\n%s", status, printed)
 	}
 	env[1] = "FAKE_CUBIN=nowhere"
-	if said, status := e.Status(env, "build/bin/transform"); status != 1 || !strings.Contains(said, "cuLinkComplete: the fake driver refuses\nfake log") {
-		t.Errorf("a link that fails: status %d:\n%s", status, said)
+	if printed, status := e.Status(env, "build/bin/transform"); status != 1 || !strings.Contains(printed, "cuLinkComplete: the fake driver refuses\nfake log") {
+		t.Errorf("a link that fails: status %d:\n%s", status, printed)
 	}
 }
 
@@ -104,29 +104,29 @@ func TestExampleJITLTONvJitLink(t *testing.T) {
 	}
 	e.Kbuild()
 	if version, _ := e.Run("nvcc", "--version"); strings.Contains(version, "release 11.") {
-		if said, status := link("sm_80", "gelu"); status != 1 || !strings.Contains(said, "incompatible with current version") {
-			t.Errorf("LTO-IR of CUDA 11: status %d:\n%s", status, said)
+		if printed, status := link("sm_80", "gelu"); status != 1 || !strings.Contains(printed, "incompatible with current version") {
+			t.Errorf("LTO-IR of CUDA 11: status %d:\n%s", status, printed)
 		}
 	}
 	e.Write("kernels.hcl", string(e.Read("kernels.hcl"))+"toolchain \"cuda\" {\n  compiler = \""+root+"/bin/nvcc\"\n}\n")
 	e.Kbuild()
-	linked := func(said string, status int) bool {
-		return (status == 77 || status == 0) && strings.Contains(said, "linked by nvJitLink 12.")
+	linked := func(printed string, status int) bool {
+		return (status == 77 || status == 0) && strings.Contains(printed, "linked by nvJitLink 12.")
 	}
 	for _, op := range []string{"square", "relu", "gelu"} {
 		for _, more := range [][]string{nil, {"--fatbin"}} {
-			if said, status := link("sm_80", op, more...); !linked(said, status) || !strings.Contains(said, "the callback is inlined") {
-				t.Errorf("%s %s: status %d:\n%s", op, more, status, said)
+			if printed, status := link("sm_80", op, more...); !linked(printed, status) || !strings.Contains(printed, "the callback is inlined") {
+				t.Errorf("%s %s: status %d:\n%s", op, more, status, printed)
 			}
 		}
 	}
-	if said, status := link("sm_70", "gelu"); status != 1 || !strings.Contains(said, "LTOIR arch newer than target arch") {
-		t.Errorf("for a GPU older than the LTO-IR: status %d:\n%s", status, said)
+	if printed, status := link("sm_70", "gelu"); status != 1 || !strings.Contains(printed, "LTOIR arch newer than target arch") {
+		t.Errorf("for a GPU older than the LTO-IR: status %d:\n%s", status, printed)
 	}
 	e.Edit("src/callbacks/gelu.cu", "__device__ float", "__device__ __noinline__ float")
 	e.Kbuild()
-	if said, status := link("sm_90", "gelu"); !linked(said, status) || !strings.Contains(said, "the kernel still calls $transform$callback") {
-		t.Errorf("not to be inlined: status %d:\n%s", status, said)
+	if printed, status := link("sm_90", "gelu"); !linked(printed, status) || !strings.Contains(printed, "the kernel still calls $transform$callback") {
+		t.Errorf("not to be inlined: status %d:\n%s", status, printed)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestRealLateBound(t *testing.T) {
 	e := realExample(t, "jit-lto")
 	e.Kbuild("--check-link", "sm_80,sm_90")
 	e.Edit("kernels.hcl", `"callback"]`, `"other"]`)
-	if _, said, status := e.Fails("module.transform", "--check-link", "sm_80"); status == 0 || !strings.Contains(said, "nothing defines callback; add the module that does to its deps (kernels.hcl:13), or name it in late_bound") {
-		t.Errorf("a name that is not declared: %d %s", status, said)
+	if _, printed, status := e.Fails("module.transform", "--check-link", "sm_80"); status == 0 || !strings.Contains(printed, "nothing defines callback; add the module that does to its deps (kernels.hcl:13), or name it in late_bound") {
+		t.Errorf("a name that is not declared: %d %s", status, printed)
 	}
 }

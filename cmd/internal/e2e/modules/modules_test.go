@@ -20,9 +20,9 @@ func TestExampleModules(t *testing.T) {
 	float, double := "build/modules/axpy.float.json", "build/modules/axpy.double.json"
 	load := func(want string, status int, args ...string) {
 		t.Helper()
-		said, got := e.Status([]string{"LD_LIBRARY_PATH=fake"}, append([]string{"python3", "load.py"}, args...)...)
-		if got != status || !strings.Contains(said, want) {
-			t.Errorf("%q: status %d, want %d and %q:\n%s", args, got, status, want, said)
+		printed, got := e.Status([]string{"LD_LIBRARY_PATH=fake"}, append([]string{"python3", "load.py"}, args...)...)
+		if got != status || !strings.Contains(printed, want) {
+			t.Errorf("%q: status %d, want %d and %q:\n%s", args, got, status, want, printed)
 		}
 	}
 	e.Run("sh", "-c", "mkdir fake; echo no library >fake/libcuda.so.1")
@@ -101,9 +101,9 @@ func TestLoaderForCXX(t *testing.T) {
 	e.Run("g++", "-x", "c", "-shared", "-fPIC", "-w", "-o", "fake/libcuda.so.1", source)
 	load := func(want string, status int, env ...string) {
 		t.Helper()
-		said, got := e.Status(append([]string{"LD_LIBRARY_PATH=fake"}, env...), "./load", manifest)
-		if got != status || !strings.Contains(said, want) {
-			t.Errorf("%q: status %d, want %d and %q:\n%s", env, got, status, want, said)
+		printed, got := e.Status(append([]string{"LD_LIBRARY_PATH=fake"}, env...), "./load", manifest)
+		if got != status || !strings.Contains(printed, want) {
+			t.Errorf("%q: status %d, want %d and %q:\n%s", env, got, status, want, printed)
 		}
 	}
 	for arch, want := range map[string]string{"sm_80": "sm_80.cubin", "sm_87": "sm_86.cubin", "sm_89": "sm_86.cubin", "sm_90": "sm_90.cubin", "sm_100": "compute_90.ptx", "sm_120": "compute_90.ptx"} {

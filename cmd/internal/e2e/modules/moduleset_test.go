@@ -254,9 +254,9 @@ func TestRealCheckLinkCallbacks(t *testing.T) {
 			t.Errorf("without what it needs, %v: %v\n%s", split, err, out)
 		}
 		e.Write("src/scale.cu", "__device__ float nowhere(float);\n__device__ float scale(float x) { return 2 * x; }\n__device__ float unused(float x) { return nowhere(x); }\n")
-		_, said := e.Run(slices.Concat([]string{"kbuild", "--progress", "plain", "orphans_of_scale", "--check-link", "sm_80,sm_90"}, split)...)
-		if strings.Contains(said, "partial LTO") {
-			t.Errorf("what refers to the functions is heard of:\n%s", said)
+		_, printed := e.Run(slices.Concat([]string{"kbuild", "--progress", "plain", "orphans_of_scale", "--check-link", "sm_80,sm_90"}, split)...)
+		if strings.Contains(printed, "partial LTO") {
+			t.Errorf("what refers to the functions is heard of:\n%s", printed)
 		}
 	}
 	linked, _ := e.Run("cuobjdump", "-symbols", "build/.kbuild/check-link/modules/orphans_of_scale.sm_90.cubin")

@@ -49,9 +49,9 @@ func TestExampleHostLTO(t *testing.T) {
 // hostLTO checks a project of both kinds of libraries.
 func hostLTO(t *testing.T, e *example, args ...string) {
 	t.Helper()
-	_, said := e.Run(slices.Concat([]string{"kbuild", "--progress", "plain"}, args)...)
-	if strings.Contains(said, "arning") {
-		t.Errorf("the build says:\n%s", said)
+	_, printed := e.Run(slices.Concat([]string{"kbuild", "--progress", "plain"}, args)...)
+	if strings.Contains(printed, "arning") {
+		t.Errorf("the build says:\n%s", printed)
 	}
 	if got := e.hostCalls("build/bin/app", "_Z4worki"); got != "exported plain" {
 		t.Errorf("%q: work calls %q; want those of the shared library and of the one without LTO", args, got)
@@ -74,8 +74,8 @@ func hostLTO(t *testing.T, e *example, args ...string) {
 	}
 }
 
-// hostLTOElsewhere builds what hostLTO did in another folder.
-func hostLTOElsewhere(e *example, args ...string) {
+// remoteHostLTO builds what hostLTO did in another folder.
+func remoteHostLTO(e *example, args ...string) {
 	e.Elsewhere(args, "build/bin/app", "build/lib/libmixed.a", "build/lib/libshared.so", "build/obj/library.mixed/scale.cpp.o")
 }
 
@@ -84,7 +84,7 @@ func TestRealHostLTO(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "hostlto")
 	hostLTO(t, e)
-	hostLTOElsewhere(e)
+	remoteHostLTO(e)
 	e.Kbuild("--var", "kind=none")
 	if got := e.hostCalls("build/bin/app", "_Z4worki"); got != "exported offset plain scale" {
 		t.Errorf("without LTO work calls %q", got)
@@ -104,7 +104,7 @@ func TestRealHostLTOClang(t *testing.T) {
 	for _, kind := range []string{"full", "thin"} {
 		hostLTO(t, e, "--var", clang, "--var", "kind="+kind)
 	}
-	hostLTOElsewhere(e, "--var", clang, "--var", "kind=thin") // whose symbols are the ones that may be named by their module
+	remoteHostLTO(e, "--var", clang, "--var", "kind=thin") // whose symbols are the ones that may be named by their module
 	e.Kbuild("--var", clang, "--no-split")
 	if got := e.Calls("build/bin/app", "kernel"); got != "_Z3devi" {
 		t.Errorf("nvcc as one command: the kernel calls %q", got)

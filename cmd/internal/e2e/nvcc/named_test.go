@@ -48,8 +48,8 @@ func TestNamedToolkitChecksPTX(t *testing.T) {
 }
 `)
 	for _, args := range [][]string{{"-k0"}, {"-k0", "--no-split"}} {
-		if _, said, status := e.Fails(args...); status != e2e.ExitFailed || !strings.Contains(said, "Not a name of any known instruction") {
-			t.Errorf("%v: %d\n%s", args, status, said)
+		if _, printed, status := e.Fails(args...); status != e2e.ExitFailed || !strings.Contains(printed, "Not a name of any known instruction") {
+			t.Errorf("%v: %d\n%s", args, status, printed)
 		}
 	}
 	e.Edit("m.cu", "no_such_instruction;", "")

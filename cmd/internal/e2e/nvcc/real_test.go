@@ -15,9 +15,9 @@ func TestRealTraps(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "traps")
-	_, said := e.Run("kbuild", "--progress", "plain")
-	if strings.Contains(said, "not built for LTO") {
-		t.Errorf("an rdc partition is expected, and nvlink is heard:\n%s", said)
+	_, printed := e.Run("kbuild", "--progress", "plain")
+	if strings.Contains(printed, "not built for LTO") {
+		t.Errorf("an rdc partition is expected, and nvlink is heard:\n%s", printed)
 	}
 	functions := strings.Join(e.Functions("build/bin/t"), " ")
 	if !strings.Contains(functions, "table_only") {

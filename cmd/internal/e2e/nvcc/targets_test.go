@@ -90,10 +90,10 @@ func TestSuffixedTargets(t *testing.T) {
 		e.Kbuild("--no-split", "--build-dir", "plain")
 		e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json")
 		for _, file := range []string{"bin/whole", "bin/rdc", "bin/lto", "modules/linked.fatbin"} {
-			said, _ := e.Run("kbuild", "inspect", "build/"+file)
+			printed, _ := e.Run("kbuild", "inspect", "build/"+file)
 			for _, code := range []string{"sm_90a ", "sm_100f "} {
-				if !strings.Contains(said, " "+code) {
-					t.Errorf("%s holds no %s:\n%s", file, code, said)
+				if !strings.Contains(printed, " "+code) {
+					t.Errorf("%s holds no %s:\n%s", file, code, printed)
 				}
 			}
 			own := filepath.Join(os.Getenv("CUDA_HOME"), "bin", "cuobjdump") // that of 11.8 reads no code of 13
@@ -133,9 +133,9 @@ executable "app" {
   deps    = [prebuilt.vendor]
 }
 `)
-		_, said, status := e.Fails()
-		if status == 0 || !strings.Contains(said, tt.want) || strings.HasSuffix(tt.want, " than ") && status != e2e.ExitUsage {
-			t.Errorf("%s %s: %d\n%s", tt.code, tt.options, status, said)
+		_, printed, status := e.Fails()
+		if status == 0 || !strings.Contains(printed, tt.want) || strings.HasSuffix(tt.want, " than ") && status != e2e.ExitUsage {
+			t.Errorf("%s %s: %d\n%s", tt.code, tt.options, status, printed)
 		}
 	}
 }
@@ -158,10 +158,10 @@ func TestPackedCode(t *testing.T) {
 		e.Edit("kernels.hcl", "PACKING", packing)
 		e.Kbuild()
 		e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json")
-		said, _ := e.Run("kbuild", "inspect", "build/modules/m.fatbin")
+		printed, _ := e.Run("kbuild", "inspect", "build/modules/m.fatbin")
 		for _, arch := range []string{"sm_80", "sm_90", "compute_90"} {
-			if !regexp.MustCompile(`(?m)^  ` + arch + ` .* m\(int\*\)$`).MatchString(said) {
-				t.Errorf("%s: no kernel for %s is listed:\n%s", packing, arch, said)
+			if !regexp.MustCompile(`(?m)^  ` + arch + ` .* m\(int\*\)$`).MatchString(printed) {
+				t.Errorf("%s: no kernel for %s is listed:\n%s", packing, arch, printed)
 			}
 		}
 		e.Edit("kernels.hcl", packing, "PACKING")

@@ -36,8 +36,8 @@ int main() { printf("runtime: %s\n", cudaGetErrorName(cudaErrorInvalidValue)); }
 	if p.Run("kbuild", "test"); !strings.HasPrefix(out, "runtime: cudaError") || string(p.Read("build/test/name.log")) != out {
 		t.Errorf("kbuild run says %q, kbuild test %q", out, p.Read("build/test/name.log"))
 	}
-	if _, said := p.Run("kbuild", "test"); !strings.Contains(said, "1 passed (1 before)") {
-		t.Errorf("again: %s", said)
+	if _, printed := p.Run("kbuild", "test"); !strings.Contains(printed, "1 passed (1 before)") {
+		t.Errorf("again: %s", printed)
 	}
 }
 
@@ -171,8 +171,8 @@ executable "direct" {
 			}
 			p.Edit("kernels.hcl", `prebuilt "x2" {`, "defaults {\n  flags = { link = [\"-fuse-ld="+linker+"\"] }\n}\nprebuilt \"x2\" {")
 		}
-		if _, said := p.Run("kbuild", "test"); !strings.Contains(said, "5 passed") {
-			t.Errorf("linker %q: %s", linker, said)
+		if _, printed := p.Run("kbuild", "test"); !strings.Contains(printed, "5 passed") {
+			t.Errorf("linker %q: %s", linker, printed)
 		}
 	}
 	for _, name := range programs {
@@ -181,8 +181,8 @@ executable "direct" {
 		}
 	}
 	p.Edit("x4.c", "return x3();", "return x3() + 1;")
-	if _, said := p.Run("kbuild", "test"); !strings.Contains(said, "5 passed (2 before)") {
-		t.Errorf("after an edit of libraries: %s", said)
+	if _, printed := p.Run("kbuild", "test"); !strings.Contains(printed, "5 passed (2 before)") {
+		t.Errorf("after an edit of libraries: %s", printed)
 	}
 	if out, _ := p.Run("kbuild", "run", "behind"); out != "2" {
 		t.Errorf("after an edit of libraries, kbuild run behind prints %q", out)

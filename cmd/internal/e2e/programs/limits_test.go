@@ -55,11 +55,11 @@ library "u"`)
 		t.Fatal(err)
 	}
 	defer syscall.Close(f)
-	_, said, status := p.Fails("test", "slow", "quick", "--junit", "tests.xml")
+	_, printed, status := p.Fails("test", "slow", "quick", "--junit", "tests.xml")
 	const how = "it ran longer than its timeout of 500ms, and was ended"
 	for _, want := range []string{"FAILED test slow: " + how, "it began", "tests: 1 passed, 1 failed"} {
-		if status != 1 || !strings.Contains(said, want) {
-			t.Errorf("status %d, no %q in\n%s", status, want, said)
+		if status != 1 || !strings.Contains(printed, want) {
+			t.Errorf("status %d, no %q in\n%s", status, want, printed)
 		}
 	}
 	if xml := string(p.Read("tests.xml")); !strings.Contains(xml, `<failure type="test" message="`+how+`"`) {
@@ -95,8 +95,8 @@ test "each" {
 library "u"`)
 	says := func(want, name string) {
 		t.Helper()
-		if _, said := p.Run("kbuild", "test", name); !strings.Contains(said, "tests: 1 passed"+want+"\n") {
-			t.Errorf("%s: no %q in\n%s", name, want, said)
+		if _, printed := p.Run("kbuild", "test", name); !strings.Contains(printed, "tests: 1 passed"+want+"\n") {
+			t.Errorf("%s: no %q in\n%s", name, want, printed)
 		}
 	}
 	says("", "table")
@@ -111,8 +111,8 @@ library "u"`)
 	for range 3 {
 		says("", "each")
 		for range 2 {
-			if _, said := p.Run("kbuild", "test.each"); !strings.Contains(said, "1 ran") {
-				t.Errorf("as a target: %s", said)
+			if _, printed := p.Run("kbuild", "test.each"); !strings.Contains(printed, "1 ran") {
+				t.Errorf("as a target: %s", printed)
 			}
 		}
 	}

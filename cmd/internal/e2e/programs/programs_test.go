@@ -71,10 +71,10 @@ func TestTests(t *testing.T) {
 	t.Parallel()
 	noGPU(t)
 	p := newProject(t)
-	_, said, status := p.Fails("test", "--junit", "tests.xml")
+	_, printed, status := p.Fails("test", "--junit", "tests.xml")
 	for _, want := range []string{"FAILED test bad: exit status 3", "who -\n[3]", "skipped test.gpu: it needs a GPU, and there is none here", "tests: 1 passed, 1 failed, 1 skipped"} {
-		if status != 1 || !strings.Contains(said, want) {
-			t.Fatalf("status %d, no %q in\n%s", status, want, said)
+		if status != 1 || !strings.Contains(printed, want) {
+			t.Fatalf("status %d, no %q in\n%s", status, want, printed)
 		}
 	}
 	xml := string(p.Read("tests.xml"))
@@ -88,8 +88,8 @@ func TestTests(t *testing.T) {
 	}
 	good := func(want string) {
 		t.Helper()
-		if _, said := p.Run("kbuild", "test", "good"); !strings.Contains(said, "tests: 1 passed"+want+"\n") {
-			t.Errorf("no %q in\n%s", want, said)
+		if _, printed := p.Run("kbuild", "test", "good"); !strings.Contains(printed, "tests: 1 passed"+want+"\n") {
+			t.Errorf("no %q in\n%s", want, printed)
 		}
 	}
 	good(" (1 before)")
@@ -101,8 +101,8 @@ func TestTests(t *testing.T) {
 	good(" (1 before)")
 	p.Edit("kernels.hcl", `WHO = "me"`, `WHO = "you"`)
 	good("")
-	if _, said, status := p.Fails("test", "god"); status != 2 || !strings.Contains(said, `there is no test "god"; did you mean good?`) {
-		t.Errorf("status %d:\n%s", status, said)
+	if _, printed, status := p.Fails("test", "god"); status != 2 || !strings.Contains(printed, `there is no test "god"; did you mean good?`) {
+		t.Errorf("status %d:\n%s", status, printed)
 	}
 	if got := p.Kbuild(); got.Actions != 4 {
 		t.Errorf("a build has %d actions: tests are none of it", got.Actions)
@@ -119,8 +119,8 @@ func TestGPUIsAskedFor(t *testing.T) {
 		if got := p.Kbuild("test.gpu"); !strings.Contains(got.Kinds, "test 1") {
 			t.Errorf("it runs %q", got.Kinds)
 		}
-		if _, said := p.Run("kbuild", "test.gpu"); !strings.Contains(said, "1 ran") {
-			t.Errorf("it says %s", said)
+		if _, printed := p.Run("kbuild", "test.gpu"); !strings.Contains(printed, "1 ran") {
+			t.Errorf("it says %s", printed)
 		}
 	}
 }
@@ -129,13 +129,13 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
 	cmd := p.Command("kbuild", "run", "check", "--", "0", "--x")
-	var said strings.Builder
-	cmd.Stderr = &said
-	if out, err := cmd.Output(); err != nil || string(out) != "who -\n[0][--x]" || said.Len() > 0 {
-		t.Errorf("%v, %q, %q", err, out, said.String())
+	var printed strings.Builder
+	cmd.Stderr = &printed
+	if out, err := cmd.Output(); err != nil || string(out) != "who -\n[0][--x]" || printed.Len() > 0 {
+		t.Errorf("%v, %q, %q", err, out, printed.String())
 	}
-	if _, said, status := p.Fails("run", "check", "7"); status != 7 || said != "" {
-		t.Errorf("status %d: %s", status, said)
+	if _, printed, status := p.Fails("run", "check", "7"); status != 7 || printed != "" {
+		t.Errorf("status %d: %s", status, printed)
 	}
 	if err := os.Mkdir(filepath.Join(p.Dir, "sub"), 0o777); err != nil {
 		t.Fatal(err)
@@ -144,12 +144,12 @@ func TestRun(t *testing.T) {
 		t.Errorf("from below: %s", out)
 	}
 	for name, want := range map[string]string{"library.u": "library.u cannot be run; the executables are check", "chek": "did you mean check?"} {
-		if _, said, status := p.Fails("run", name); status != 2 || !strings.Contains(said, want) {
-			t.Errorf("run %s: status %d: %s", name, status, said)
+		if _, printed, status := p.Fails("run", name); status != 2 || !strings.Contains(printed, want) {
+			t.Errorf("run %s: status %d: %s", name, status, printed)
 		}
 	}
 	p.Edit("u.cpp", "return 0", "return no")
-	if out, said, status := p.Fails("run", "check"); status != 1 || out != "" || !strings.Contains(said, "FAILED host-compile u.cpp") {
-		t.Errorf("status %d: %s%s", status, out, said)
+	if out, printed, status := p.Fails("run", "check"); status != 1 || out != "" || !strings.Contains(printed, "FAILED host-compile u.cpp") {
+		t.Errorf("status %d: %s%s", status, out, printed)
 	}
 }

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) { e2e.Main(m) }
 func wheel(t *testing.T, e *e2e.Project) {
 	t.Helper()
 	e.Need("python3")
-	if said, status := e.Status(nil, "python3", "-m", "pip", "--version"); status != 0 {
-		tooltest.Missing(t, "pip: "+said)
+	if printed, status := e.Status(nil, "python3", "-m", "pip", "--version"); status != 0 {
+		tooltest.Missing(t, "pip: "+printed)
 	}
 	e.Run("sh", "-c", `mkdir programs wheels && cp "$(dirname "$(command -v kbuild)")"/kbuild* programs && kbuild cmake --package lib/cmake/kbuild`)
 	var last []byte
@@ -54,11 +54,11 @@ func TestWheel(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)
 	wheel(t, &e)
-	if said, _ := e.Run("site/bin/kbuild", "--version"); !strings.HasPrefix(said, "kbuild ") {
-		t.Errorf("the program says %s", said)
+	if printed, _ := e.Run("site/bin/kbuild", "--version"); !strings.HasPrefix(printed, "kbuild ") {
+		t.Errorf("the program says %s", printed)
 	}
-	if said, _ := e.Run("python3", "-m", "kbuild", "--version"); !strings.HasPrefix(said, "kbuild ") {
-		t.Errorf("python3 -m kbuild says %s", said)
+	if printed, _ := e.Run("python3", "-m", "kbuild", "--version"); !strings.HasPrefix(printed, "kbuild ") {
+		t.Errorf("python3 -m kbuild says %s", printed)
 	}
 	for option, file := range map[string]string{"--cmake-dir": "kbuild-config.cmake", "--include-dir": "kbuild_load.h"} {
 		dir, _ := e.Run("python3", "-m", "kbuild", option)
@@ -66,8 +66,8 @@ func TestWheel(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if said, _ := e.Run("python3", "-c", "import kbuild; print(kbuild.program('kbuild-cc'))"); said != filepath.Join(e.Dir, "site/bin/kbuild-cc")+"\n" {
-		t.Errorf("kbuild-cc is %s", said)
+	if printed, _ := e.Run("python3", "-c", "import kbuild; print(kbuild.program('kbuild-cc'))"); printed != filepath.Join(e.Dir, "site/bin/kbuild-cc")+"\n" {
+		t.Errorf("kbuild-cc is %s", printed)
 	}
 }
 
@@ -87,8 +87,8 @@ func TestExampleSetuptools(t *testing.T) {
 	build()
 	e.Run("python3", "-m", "pip", "install", "--no-index", "--no-deps", "--target", "installed", "dist/axpy_kernels-1.0-py3-none-any.whl")
 	e.Env = append(e.Env, "PYTHONPATH="+filepath.Join(e.Dir, "installed")) // without kbuild
-	if said, _ := e.Run("ls", "installed/axpy_kernels/modules"); strings.Contains(said, "80") || strings.Count(said, "\n") != 6 {
-		t.Errorf("the wheel has the modules\n%s", said)
+	if printed, _ := e.Run("ls", "installed/axpy_kernels/modules"); strings.Contains(printed, "80") || strings.Count(printed, "\n") != 6 {
+		t.Errorf("the wheel has the modules\n%s", printed)
 	}
 	e.Run("sh", "-c", "mkdir fake none && echo no library >none/libcuda.so.1")
 	source, err := filepath.Abs("../modules/testdata/driver/libcuda.c")
@@ -96,18 +96,18 @@ func TestExampleSetuptools(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Run("g++", "-x", "c", "-shared", "-fPIC", "-w", "-o", "fake/libcuda.so.1", source)
-	if said, status := e.Status([]string{"LD_LIBRARY_PATH=none"}, "python3", "-m", "axpy_kernels"); status != 1 || !strings.Contains(said, "nothing runs on sm_80") {
-		t.Errorf("a wheel without code for it ends with %d: %s", status, said)
+	if printed, status := e.Status([]string{"LD_LIBRARY_PATH=none"}, "python3", "-m", "axpy_kernels"); status != 1 || !strings.Contains(printed, "nothing runs on sm_80") {
+		t.Errorf("a wheel without code for it ends with %d: %s", status, printed)
 	}
 	e.Write("try.py", "import axpy_kernels\nprint(axpy_kernels.axpy(2, [1, 2, 3], [10, 20, 30]))\n")
-	if said, status := e.Status([]string{"LD_LIBRARY_PATH=none"}, "python3", "try.py"); status == 0 || !strings.Contains(said, "NoGPU: ") {
-		t.Errorf("without a driver it ends with %d: %s", status, said)
+	if printed, status := e.Status([]string{"LD_LIBRARY_PATH=none"}, "python3", "try.py"); status == 0 || !strings.Contains(printed, "NoGPU: ") {
+		t.Errorf("without a driver it ends with %d: %s", status, printed)
 	}
-	if said, status := e.Status([]string{"LD_LIBRARY_PATH=fake", "FAKE_GPU=90"}, "python3", "try.py"); said != "[12.0, 24.0, 36.0]\n" {
-		t.Errorf("with a driver it ends with %d: %s", status, said)
+	if printed, status := e.Status([]string{"LD_LIBRARY_PATH=fake", "FAKE_GPU=90"}, "python3", "try.py"); printed != "[12.0, 24.0, 36.0]\n" {
+		t.Errorf("with a driver it ends with %d: %s", status, printed)
 	}
-	if said, status := e.Status([]string{"LD_LIBRARY_PATH=fake", "FAKE_GPU=90", "FAKE_DRIVER=9000"}, "python3", "try.py"); status == 0 || !strings.Contains(said, "wants a driver of CUDA ") {
-		t.Errorf("with an old driver it ends with %d: %s", status, said)
+	if printed, status := e.Status([]string{"LD_LIBRARY_PATH=fake", "FAKE_GPU=90", "FAKE_DRIVER=9000"}, "python3", "try.py"); status == 0 || !strings.Contains(printed, "wants a driver of CUDA ") {
+		t.Errorf("with an old driver it ends with %d: %s", status, printed)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestExampleScikitBuildCore(t *testing.T) {
 		t.Errorf("machine code %q", got)
 	}
 	e.Env = append(e.Env, "PYTHONPATH="+filepath.Join(e.Dir, "installed"))
-	if said, status := e.Status(nil, "python3", "-m", "saxpy"); status != 77 && said != "[12.0, 24.0, 36.0]\n" {
-		t.Errorf("it ends with %d: %s", status, said)
+	if printed, status := e.Status(nil, "python3", "-m", "saxpy"); status != 77 && printed != "[12.0, 24.0, 36.0]\n" {
+		t.Errorf("it ends with %d: %s", status, printed)
 	}
 }

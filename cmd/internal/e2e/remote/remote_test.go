@@ -148,12 +148,12 @@ func TestProgramKilled(t *testing.T) {
 	if err := os.WriteFile(alone, kbuild, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	said, status := p.Status(nil, alone, "--remote", "grpc://localhost:1")
-	if status != 0 || strings.Count(said, "kbuild-remote ended") != 1 {
-		t.Errorf("exit %d: %s", status, said)
+	printed, status := p.Status(nil, alone, "--remote", "grpc://localhost:1")
+	if status != 0 || strings.Count(printed, "kbuild-remote ended") != 1 {
+		t.Errorf("exit %d: %s", status, printed)
 	}
 	os.Remove(program)
-	if said, status := p.Status([]string{"PATH=/usr/bin:/bin"}, alone, "--remote", "grpc://localhost:1", "--build-dir", "other"); status == 0 || !strings.Contains(said, "neither beside kbuild nor in PATH") {
-		t.Errorf("exit %d: %s", status, said)
+	if printed, status := p.Status([]string{"PATH=/usr/bin:/bin"}, alone, "--remote", "grpc://localhost:1", "--build-dir", "other"); status == 0 || !strings.Contains(printed, "neither beside kbuild nor in PATH") {
+		t.Errorf("exit %d: %s", status, printed)
 	}
 }

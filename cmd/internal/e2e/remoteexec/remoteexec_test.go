@@ -153,15 +153,15 @@ var summary = regexp.MustCompile(`remote execution: (\d+) actions`)
 // build runs kbuild, which may fail.
 func build(p *e2e.Project, args ...string) built {
 	p.T.Helper()
-	out, said, status := p.Fails(append([]string{"--json"}, args...)...)
+	out, printed, status := p.Fails(append([]string{"--json"}, args...)...)
 	b := built{status: status, messages: map[string]string{}}
 	if status > 1 {
-		p.T.Logf("exit status %d: %s", status, said)
+		p.T.Logf("exit status %d: %s", status, printed)
 	}
-	if m := summary.FindStringSubmatch(said); m != nil {
+	if m := summary.FindStringSubmatch(printed); m != nil {
 		b.elsewhere, _ = strconv.Atoi(m[1])
 	}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(printed) {
 		if strings.Contains(line, "warning: ") {
 			b.warnings = append(b.warnings, strings.TrimSpace(line))
 		}

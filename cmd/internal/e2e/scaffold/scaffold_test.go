@@ -20,10 +20,10 @@ func TestTraps(t *testing.T) {
 	p.Use(tooltest.Toolkit{})
 	p.Need("hipcc")
 	p.Run("sh", "-c", "cd third_party && gcc -c vendor.c && ar qcsD libvendor.a vendor.o && rm vendor.o vendor.c")
-	_, said := p.Run("kbuild", "init")
+	_, printed := p.Run("kbuild", "init")
 	for _, want := range []string{"<no/such/window.h> was not found, for outside/window.cu", "src/forgotten.cu", "src/steps.cu"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("%q is not said: %s", want, said)
+		if !strings.Contains(printed, want) {
+			t.Errorf("%q is not said: %s", want, printed)
 		}
 	}
 	if c := p.Kbuild(); c.Failed != 0 {

@@ -166,7 +166,7 @@ func TestSplitEdits(t *testing.T) {
 func TestSplitMessages(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
-	said := func() string {
+	printed := func() string {
 		_, errs := e.Run("kbuild", "--progress", "plain")
 		return errs
 	}
@@ -178,17 +178,17 @@ func TestSplitMessages(t *testing.T) {
 			}
 		}
 	}
-	first := said()
+	first := printed()
 	expect(first, "a.cu(3): warning", "never_used", "a.cu:11:", "Wsign-compare")
 	if n := strings.Count(first, "a.cu(3): warning"); n != 1 {
 		t.Errorf("two architectures warn %d times, want once:\n%s", n, first)
 	}
 	e.Run("rm", "-rf", "build")
-	expect(said(), "a.cu(3): warning")
+	expect(printed(), "a.cu(3): warning")
 	e.Edit("a.cu", "__global__", "// one\n// two\n__global__")
-	expect(said(), "a.cu(5): warning", "a.cu:13:")
+	expect(printed(), "a.cu(5): warning", "a.cu:13:")
 	e.Edit("a.cu", "// two\n", "")
-	expect(said(), "a.cu(4): warning", "a.cu:12:")
+	expect(printed(), "a.cu(4): warning", "a.cu:12:")
 	if codes, _ := e.Run("nvcc", "--list-gpu-code"); !strings.Contains(codes, "sm_35") {
 		return // a toolkit that has nothing to warn of
 	}
@@ -294,9 +294,9 @@ func TestSplitMisparsed(t *testing.T) {
 	e := realProject(t, "edits")
 	e.Edit("kernels.hcl", `["sm_75", "sm_86"]`, `["sm_86"]`)
 	e.nvccSaying(`s/^#\$ \(cicc\|"$CICC_PATH\/cicc"\) /&--no-such-option /`)
-	out, said := e.Run("kbuild", "--progress", "plain")
-	if !strings.Contains(said, "misparsed the dry run of nvcc") {
-		t.Errorf("it does not say so:\n%s%s", out, said)
+	out, printed := e.Run("kbuild", "--progress", "plain")
+	if !strings.Contains(printed, "misparsed the dry run of nvcc") {
+		t.Errorf("it does not say so:\n%s%s", out, printed)
 	}
 	e.Run("build/bin/app")
 	if c := e.Kbuild(); c.Up_to_date != c.Actions {
@@ -353,7 +353,7 @@ func TestSplitDeviceLibraries(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(second, "libtimes.so"), []byte("no library"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, said, status := e.Fails(); status == 0 || !strings.Contains(said, "libtimes.so") {
-		t.Errorf("a shared library appears, which nvlink prefers: status %d\n%s", status, said)
+	if _, printed, status := e.Fails(); status == 0 || !strings.Contains(printed, "libtimes.so") {
+		t.Errorf("a shared library appears, which nvlink prefers: status %d\n%s", status, printed)
 	}
 }

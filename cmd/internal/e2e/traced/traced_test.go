@@ -135,8 +135,8 @@ func TestTracedExamples(t *testing.T) {
 // nothing checks that the commands of a project use nothing that no record knows.
 func nothing(t *testing.T, p *e2e.Project, args ...string) {
 	t.Helper()
-	said, status := p.Status([]string{"HIP_PLATFORM=", "ROCM_PATH="}, append([]string{"kbuild", "-q", "cache", "verify", "--trace"}, args...)...)
-	if !regexp.MustCompile(`(?m)^[1-9]\d* commands ran again, 0 paths are in no record$`).MatchString(said) || status != 0 {
-		t.Errorf("status %d:\n%s", status, said)
+	printed, status := p.Status([]string{"HIP_PLATFORM=", "ROCM_PATH="}, append([]string{"kbuild", "-q", "cache", "verify", "--trace"}, args...)...)
+	if !regexp.MustCompile(`(?m)^[1-9]\d* commands ran again, 0 paths are in no record$`).MatchString(printed) || status != 0 {
+		t.Errorf("status %d:\n%s", status, printed)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// parcelOf packs a command of cat that reads a file of the project, with more arguments and
+// newRemoteRequest packs a command of cat that reads a file of the project, with more arguments and
 // variables.
-func parcelOf(t *testing.T, l *lab, env []string, args ...string) (remote.Command, error) {
+func newRemoteRequest(t *testing.T, l *lab, env []string, args ...string) (remote.Command, error) {
 	t.Helper()
 	c := l.lateRunner().Config
 	c.Elsewhere, c.Cost, c.Platform = &unsteady{}, func(*graph.Action) time.Duration { return time.Hour }, [][2]string{{"need", "<{memory}>"}}
@@ -26,7 +26,7 @@ func parcelOf(t *testing.T, l *lab, env []string, args ...string) (remote.Comman
 	}
 	argv := append([]string{"cat", "in put"}, args...)
 	a := &graph.Action{Kind: graph.PTXAS, Inputs: []string{"in put"}, Outputs: []string{"build/out"}, Argv: argv, Env: env}
-	p, err := New(c).carrier.pack(t.Context(), a, argv, scratch{dir: dir, rel: ".kbuild/tmp/x"})
+	p, err := New(c).remoteTransport.pack(t.Context(), a, argv, scratch{dir: dir, rel: ".kbuild/tmp/x"})
 	if err != nil {
 		return remote.Command{}, err
 	}
@@ -47,7 +47,7 @@ func TestPack(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("bitcode"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd, err := parcelOf(t, l, []string{"LD_LIBRARY_PATH=/some/where", "B=2"}, "--with="+outside, filepath.Join(l.root, "in put"), "-o", "/not/there/yet")
+	cmd, err := newRemoteRequest(t, l, []string{"LD_LIBRARY_PATH=/some/where", "B=2"}, "--with="+outside, filepath.Join(l.root, "in put"), "-o", "/not/there/yet")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +82,12 @@ func TestPackRefuses(t *testing.T) {
 		"names itself":                  {nil, []string{"--stub_file_name", filepath.Join(dir, "a.stub.c")}},
 		"is no regular file":            {nil, []string{os.DevNull}},
 	} {
-		if _, err := parcelOf(t, l, tt.env, tt.args...); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := newRemoteRequest(t, l, tt.env, tt.args...); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", tt.args, err)
 		}
 	}
 	os.Remove(filepath.Join(l.root, "in put"))
-	if _, err := parcelOf(t, l, nil); err == nil {
+	if _, err := newRemoteRequest(t, l, nil); err == nil {
 		t.Error("an input that is not there is sent")
 	}
 }

@@ -68,15 +68,15 @@ func (f *failedThere) Error() string { return "it failed on another machine" }
 func (f *failedThere) Unwrap() error { return errLost }
 
 // judge passes on whether a command that ended remotely with err succeeded locally.
-func (c *carrier) judge(err error, well bool) {
+func (c *remoteTransport) judge(err error, well bool) {
 	var f *failedThere
 	if errors.As(err, &f) {
 		c.elsewhere.Judge(f.out, well)
 	}
 }
 
-// carrier packs commands for remote execution.
-type carrier struct {
+// remoteTransport packs commands for remote execution.
+type remoteTransport struct {
 	elsewhere Elsewhere
 	platform  [][2]string
 	memory    func(*graph.Action) int64 // expected peak in bytes; nil if unknown
@@ -87,7 +87,7 @@ type carrier struct {
 	files     *cache.Files
 	digest    func(file string) (cache.Digest, error)
 	named     func(a *graph.Action) []string
-	ask       func(ctx context.Context, a *graph.Action, question []string, quiet bool) (said string, ok bool)
+	ask       func(ctx context.Context, a *graph.Action, question []string, quiet bool) (printed string, ok bool)
 	here      func(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error)
 	texts     sync.Mutex // held while a text is written: see addText
 	programs  sync.Map   // see once
@@ -109,7 +109,7 @@ func travels(a *graph.Action) bool {
 // Portable implements sched.Distributor. It returns false if a takes less time locally than its
 // files take to transfer.
 func (r *Runner) Portable(a *graph.Action) bool {
-	c := r.carrier
+	c := r.remoteTransport
 	if c == nil || !travels(a) {
 		return false
 	}
@@ -135,20 +135,22 @@ func (r *Runner) Portable(a *graph.Action) bool {
 }
 
 // Open implements sched.Distributor.
-func (r *Runner) Open() bool { return r.carrier != nil && r.carrier.elsewhere.Executes() }
+func (r *Runner) Open() bool {
+	return r.remoteTransport != nil && r.remoteTransport.elsewhere.Executes()
+}
 
 // Opened implements sched.Distributor.
 func (r *Runner) Opened() <-chan struct{} {
-	if r.carrier == nil {
+	if r.remoteTransport == nil {
 		return nil
 	}
-	return r.carrier.elsewhere.Ready()
+	return r.remoteTransport.elsewhere.Ready()
 }
 
-// runElsewhere runs the command of a remotely. Once dir.here is closed, it also calls locally,
+// runRemote runs the command of a remotely. Once dir.here is closed, it also calls locally,
 // which runs the command on this machine. The first run to end counts, unless it is a remote
 // failure.
-func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []string, dir scratch, locally func(context.Context) (run.Result, error)) (run.Result, error) {
+func (c *remoteTransport) runRemote(ctx context.Context, a *graph.Action, argv []string, dir scratch, locally func(context.Context) (run.Result, error)) (run.Result, error) {
 	p, err := c.pack(ctx, a, argv, dir)
 	if err != nil {
 		return run.Result{}, errLost
@@ -199,7 +201,7 @@ func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []stri
 }
 
 // execute runs a packed command remotely, and then its local rest.
-func (c *carrier) execute(ctx context.Context, p *parcel) (run.Result, error) {
+func (c *remoteTransport) execute(ctx context.Context, p *remoteRequest) (run.Result, error) {
 	begun := time.Now()
 	out, err := c.elsewhere.Execute(ctx, p.cmd)
 	switch {
@@ -225,7 +227,7 @@ func (c *carrier) execute(ctx context.Context, p *parcel) (run.Result, error) {
 }
 
 // accept moves the returned files to where the command would have written them locally.
-func (c *carrier) accept(p *parcel) error {
+func (c *remoteTransport) accept(p *remoteRequest) error {
 	for from, to := range p.moves {
 		if err := os.Rename(from, to); err != nil {
 			return errLost
@@ -236,7 +238,7 @@ func (c *carrier) accept(p *parcel) error {
 }
 
 // name returns the remote name of a file, which is absolute or relative to the root.
-func (c *carrier) name(file string) string {
+func (c *remoteTransport) name(file string) string {
 	if !filepath.IsAbs(file) {
 		return filepath.ToSlash(filepath.Clean(file))
 	}
@@ -246,9 +248,9 @@ func (c *carrier) name(file string) string {
 	return awayRoot + filepath.ToSlash(filepath.Clean(file))
 }
 
-// parcel is a remote request that is being packed.
-type parcel struct {
-	*carrier
+// remoteRequest is a remote request that is being packed.
+type remoteRequest struct {
+	*remoteTransport
 	cmd    remote.Command
 	inputs map[string]bool // by path
 	// files that are returned, and where the command would have written them locally
@@ -261,8 +263,8 @@ type parcel struct {
 
 // pack builds the remote request for argv, the command of a. The error says why the command must
 // run locally.
-func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir scratch) (*parcel, error) {
-	p := &parcel{carrier: c, inputs: map[string]bool{}, moves: map[string]string{}}
+func (c *remoteTransport) pack(ctx context.Context, a *graph.Action, argv []string, dir scratch) (*remoteRequest, error) {
+	p := &remoteRequest{remoteTransport: c, inputs: map[string]bool{}, moves: map[string]string{}}
 	p.cmd.Folders = []string{awayTemp}
 	fill := p.fill
 	if hasText(a) {
@@ -276,7 +278,7 @@ func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir 
 }
 
 // fill packs a command that runs remotely with the local arguments.
-func (p *parcel) fill(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
+func (p *remoteRequest) fill(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
 	if err := p.addProgram(ctx, a, argv[0]); err != nil {
 		return err
 	}
@@ -301,7 +303,7 @@ func (p *parcel) fill(ctx context.Context, a *graph.Action, argv []string, dir s
 
 // addProgram adds a program of a with all files that it needs to run, and begins the command with
 // it.
-func (p *parcel) addProgram(ctx context.Context, a *graph.Action, name string) error {
+func (p *remoteRequest) addProgram(ctx context.Context, a *graph.Action, name string) error {
 	file, err := run.LookPath(name, p.root, p.env)
 	if err != nil {
 		return err
@@ -315,7 +317,7 @@ func (p *parcel) addProgram(ctx context.Context, a *graph.Action, name string) e
 
 // addEnv sets the environment of the remote command. LD_LIBRARY_PATH is left out, because the
 // loader gets the folder of libraries as an argument.
-func (p *parcel) addEnv(a *graph.Action) error {
+func (p *remoteRequest) addEnv(a *graph.Action) error {
 	p.cmd.Env = append(slices.DeleteFunc(slices.Clone(p.keyEnv), isLibraryPath), "LC_ALL=C", "TZ=UTC")
 	for _, e := range a.Env {
 		name, value, _ := strings.Cut(e, "=")
@@ -346,7 +348,7 @@ func isLibraryPath(e string) bool { return strings.HasPrefix(e, "LD_LIBRARY_PATH
 // in bytes, rounded up to a power of two.
 const memoryWord = "{memory}"
 
-func (c *carrier) platformOf(a *graph.Action) [][2]string {
+func (c *remoteTransport) platformOf(a *graph.Action) [][2]string {
 	need := int64(512 << 20)
 	for c.memory != nil && need < c.memory(a) {
 		need *= 2
@@ -360,7 +362,7 @@ func (c *carrier) platformOf(a *graph.Action) [][2]string {
 
 // add adds a file under its remote path. digest returns the file's digest; if it is nil, the digest
 // is the one that p.files remembers by the file's stat.
-func (p *parcel) add(file, path string, digest func() (cache.Digest, error)) error {
+func (p *remoteRequest) add(file, path string, digest func() (cache.Digest, error)) error {
 	if p.inputs[path] {
 		return nil
 	}
@@ -381,7 +383,7 @@ func (p *parcel) add(file, path string, digest func() (cache.Digest, error)) err
 }
 
 // addFiles adds files under their remote names.
-func (p *parcel) addFiles(files ...string) error {
+func (p *remoteRequest) addFiles(files ...string) error {
 	for _, file := range files {
 		if err := p.add(file, p.name(file), nil); err != nil {
 			return err
@@ -391,7 +393,7 @@ func (p *parcel) addFiles(files ...string) error {
 }
 
 // addAll adds files by their remote paths.
-func (p *parcel) addAll(files map[string]string) error {
+func (p *remoteRequest) addAll(files map[string]string) error {
 	for path, file := range files {
 		if err := p.add(file, path, nil); err != nil {
 			return err
@@ -401,7 +403,7 @@ func (p *parcel) addAll(files map[string]string) error {
 }
 
 // addInputs adds the declared inputs that the command reads.
-func (p *parcel) addInputs(a *graph.Action, argv []string) error {
+func (p *remoteRequest) addInputs(a *graph.Action, argv []string) error {
 	reads := commandReads(a, argv)
 	for _, in := range append(a.Reads(), p.named(a)...) {
 		if in == a.Link().HostRefs || !reads(in) {
@@ -415,7 +417,7 @@ func (p *parcel) addInputs(a *graph.Action, argv []string) error {
 }
 
 // addScratch adds the files that kbuild wrote to the action's own folder.
-func (p *parcel) addScratch(dir scratch) error {
+func (p *remoteRequest) addScratch(dir scratch) error {
 	return filepath.WalkDir(dir.dir, func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -433,7 +435,7 @@ func (p *parcel) addScratch(dir scratch) error {
 
 // addOutputs adds the files that the command writes. Files that kbuild derives from them are built
 // locally.
-func (p *parcel) addOutputs(a *graph.Action, argv []string, dir scratch) {
+func (p *remoteRequest) addOutputs(a *graph.Action, argv []string, dir scratch) {
 	for i, o := range a.Outputs {
 		file := dir.output(i, o)
 		if !slices.ContainsFunc(argv, func(arg string) bool {
@@ -448,14 +450,14 @@ func (p *parcel) addOutputs(a *graph.Action, argv []string, dir scratch) {
 }
 
 // addOutput adds a file that the command writes, and the local file that receives it.
-func (p *parcel) addOutput(file, back string) {
+func (p *remoteRequest) addOutput(file, back string) {
 	p.cmd.Outputs = append(p.cmd.Outputs, remote.Output{Path: p.name(file), File: back})
 	p.cmd.Folders = append(p.cmd.Folders, filepath.Dir(p.name(file)))
 }
 
 // argument returns the remote form of an argument. It adds a file outside of the project that the
 // argument names. It accepts a folder only if kbuild knows which of its files are read.
-func (p *parcel) argument(ctx context.Context, before, arg string) (string, error) {
+func (p *remoteRequest) argument(ctx context.Context, before, arg string) (string, error) {
 	option, file := "", arg
 	switch at := strings.Index(arg, "=/"); {
 	case strings.HasPrefix(arg, "/"):
@@ -489,7 +491,7 @@ func (p *parcel) argument(ctx context.Context, before, arg string) (string, erro
 }
 
 // addNVVM adds the files that nvlink loads by itself.
-func (p *parcel) addNVVM(ctx context.Context, dir string) error {
+func (p *remoteRequest) addNVVM(ctx context.Context, dir string) error {
 	files := []string{filepath.Join(dir, "lib64/libnvvm.so")}
 	libs, err := once(&p.prog.loads, files[0], func() (map[string]string, error) { return p.libraries(ctx, p.prog.loader, files[0], p.prog.env) })
 	if err != nil {
@@ -507,7 +509,7 @@ func exists(file string) bool {
 }
 
 // addLibraries adds the files that -l may resolve to.
-func (p *parcel) addLibraries(a *graph.Action, argv []string) error {
+func (p *remoteRequest) addLibraries(a *graph.Action, argv []string) error {
 	for _, candidates := range compiler.DeviceLibraries(argv, a.Kind == graph.LLD) {
 		found := false
 		for _, file := range candidates {
@@ -536,7 +538,7 @@ type program struct {
 }
 
 // program returns a program with the files that it needs to run.
-func (c *carrier) program(ctx context.Context, file string, env []string) (*program, error) {
+func (c *remoteTransport) program(ctx context.Context, file string, env []string) (*program, error) {
 	key := file
 	for _, e := range env {
 		if isLibraryPath(e) {
@@ -552,7 +554,7 @@ func once[T any](found *sync.Map, key string, find func() (T, error)) (T, error)
 	return f.(func() (T, error))()
 }
 
-func (c *carrier) findProgram(ctx context.Context, file string, env []string) (*program, error) {
+func (c *remoteTransport) findProgram(ctx context.Context, file string, env []string) (*program, error) {
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return nil, err
@@ -592,7 +594,7 @@ func loaderOf(file string) (string, error) {
 
 // libraries returns the shared libraries that the local loader finds for a program or a library, by
 // their remote paths. It does not start the program.
-func (c *carrier) libraries(ctx context.Context, loader, file string, env []string) (map[string]string, error) {
+func (c *remoteTransport) libraries(ctx context.Context, loader, file string, env []string) (map[string]string, error) {
 	res, err := run.Run(ctx, run.Command{Argv: []string{loader, "--list", file}, Dir: c.root, Env: env})
 	if err == nil && res.ExitCode != 0 {
 		err = fmt.Errorf("%s --list %s: %s", loader, file, res.Output)

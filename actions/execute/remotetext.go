@@ -41,16 +41,16 @@ func hasText(a *graph.Action) bool {
 const usualText = 6 << 20
 
 // fillText packs argv, a command of clang's driver, as the compile of a text.
-func (p *parcel) fillText(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
+func (p *remoteRequest) fillText(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
 	question := append([]string{argv[0], "-###"}, argv[1:]...)
-	said, _ := p.ask(ctx, a, question, false)
-	answer, err := clang.ParseSteps(said, question)
+	printed, _ := p.ask(ctx, a, question, false)
+	answer, err := clang.ParseSteps(printed, question)
 	if err != nil {
 		return err
 	}
-	front := answer.Steps[0]
-	output := clang.After(front, "-o")
-	if len(front) < 2 || front[1] != "-cc1" || output == "" || len(answer.Steps) > 2 {
+	ui := answer.Steps[0]
+	output := clang.After(ui, "-o")
+	if len(ui) < 2 || ui[1] != "-cc1" || output == "" || len(answer.Steps) > 2 {
 		return fmt.Errorf("nobody knows what %s does for %q", argv[0], argv)
 	}
 	made, back := dir.output(0, a.Outputs[0]), dir.file("away0")
@@ -64,14 +64,14 @@ func (p *parcel) fillText(ctx context.Context, a *graph.Action, argv []string, d
 		p.then = func(ctx context.Context) (run.Result, error) { return p.here(ctx, a, link, dir) }
 		back = made
 	}
-	if err := p.addProgram(ctx, a, front[0]); err != nil {
+	if err := p.addProgram(ctx, a, ui[0]); err != nil {
 		return err
 	}
 	if err := p.addText(ctx, a, dir); err != nil {
 		return err
 	}
 	p.addOutput(made, back)
-	args, err := p.frontEnd(front[1:], a.Inputs[0], p.name(made))
+	args, err := p.frontEnd(ui[1:], a.Inputs[0], p.name(made))
 	p.cmd.Argv = append(p.cmd.Argv, args...)
 	return err
 }
@@ -91,7 +91,7 @@ func withFiles(argv []string, files map[string]string) ([]string, error) {
 
 // addText writes the text of a with its dependency file, and adds the text under the name of the
 // source.
-func (p *parcel) addText(ctx context.Context, a *graph.Action, dir scratch) error {
+func (p *remoteRequest) addText(ctx context.Context, a *graph.Action, dir scratch) error {
 	p.texts.Lock()
 	defer p.texts.Unlock()
 	own, source := dir.again(), a.Inputs[0]
@@ -130,7 +130,7 @@ var headerOptions = []string{"-I", "-F", "-isystem", "-iquote", "-idirafter", "-
 
 // frontEnd converts the arguments of clang -cc1 for a source to those for its text. It returns an
 // error if an argument may name a file that kbuild does not know.
-func (p *parcel) frontEnd(args []string, source, output string) (argv []string, err error) {
+func (p *remoteRequest) frontEnd(args []string, source, output string) (argv []string, err error) {
 	n := len(args)
 	if n < 3 || args[n-3] != "-x" || args[n-1] != source || args[n-2] != "hip" && args[n-2] != "cuda" {
 		return nil, fmt.Errorf("nobody knows what clang compiles with %q", args)
@@ -169,7 +169,7 @@ func (p *parcel) frontEnd(args []string, source, output string) (argv []string, 
 
 // mayName reports whether an argument, or the value in it, may name a file. Plugins and modules are
 // files, too.
-func (p *parcel) mayName(arg string) bool {
+func (p *remoteRequest) mayName(arg string) bool {
 	_, value, _ := strings.Cut(arg, "=")
 	return strings.Contains(arg, "/") || strings.HasPrefix(arg, "@") || strings.Contains(arg, "module") || strings.Contains(arg, "plugin") || arg == "-load" ||
 		exists(cache.Absolute(p.root, arg)) || value != "" && exists(cache.Absolute(p.root, value))

@@ -16,8 +16,8 @@ import (
 // do. The exception is an action that waits for a remote worker while less important actions run
 // locally. Once it is overdue, it has a right to a local slot before them.
 
-// startElsewhere sends queued actions to remote workers, best first.
-func (l *loop) startElsewhere() {
+// startRemote sends queued actions to remote workers, best first.
+func (l *loop) startRemote() {
 	for from := int32(0); l.distributor != nil && l.ports.count > 0 && l.away.count < l.opts.Elsewhere && l.distributor.Open(); {
 		rank, ok := l.ports.first(from, all)
 		if !ok {
@@ -42,7 +42,7 @@ func (l *loop) startElsewhere() {
 func (l *loop) executeElsewhere(i int32, a *graph.Action, here <-chan struct{}) {
 	e := event{node: i, settled: true}
 	defer l.send(&e)
-	e.result = l.distributor.ExecuteElsewhere(l.ctx, a, here)
+	e.result = l.distributor.ExecuteRemote(l.ctx, a, here)
 }
 
 // watch notifies the loop when node i is overdue.

@@ -14,7 +14,7 @@ import (
 
 // machines are a world with other machines.
 type machines struct {
-	*world
+	*hostEnv
 	away  []fateAway
 	opens time.Time                          // when they are there
 	out   map[graph.ActionID]<-chan struct{} // actions that are elsewhere; closed where they are here too
@@ -40,7 +40,7 @@ func (m *machines) Opened() <-chan struct{} {
 
 func (m *machines) Portable(a *graph.Action) bool { return m.away[a.ID].portable }
 
-func (m *machines) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
+func (m *machines) ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
 	f := m.away[a.ID]
 	m.leave(a, here)
 	timer := time.NewTimer(f.takes)
@@ -125,8 +125,8 @@ func (m *machines) back(a *graph.Action, f fateAway) Result {
 	return Result{Status: m.fates[a.ID].execute}
 }
 
-func randomMachines(rng *rand.Rand, w *world) *machines {
-	m := &machines{world: w, away: make([]fateAway, len(w.fates)), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
+func randomMachines(rng *rand.Rand, w *hostEnv) *machines {
+	m := &machines{hostEnv: w, away: make([]fateAway, len(w.fates)), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
 	for i := range m.away {
 		m.away[i] = fateAway{rng.IntN(6) > 0, time.Duration(rng.IntN(30)) * time.Millisecond, rng.IntN(4) == 0}
 		w.fates[i].short = false
@@ -145,7 +145,7 @@ func TestRandomElsewhere(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			opts.Overdue = func(*graph.Action) time.Duration { return 5 * time.Millisecond }
 		}
-		m := randomMachines(rng, newWorld(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts))
+		m := randomMachines(rng, newHostEnv(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts))
 		m.opens = time.Now().Add(time.Duration(rng.IntN(20)) * time.Millisecond)
 		want := randomWant(rng, len(g.Actions))
 		sum, err := Run(t.Context(), g, want, m.opts, m, m)
@@ -176,7 +176,7 @@ func TestStoppedElsewhere(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		g, opts := randomGraph(rng), randomOptions(t, rng)
 		opts.Elsewhere = 4
-		m := randomMachines(rng, newWorld(t, g, randomFates(rng, len(g.Actions), 0), opts))
+		m := randomMachines(rng, newHostEnv(t, g, randomFates(rng, len(g.Actions), 0), opts))
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Duration(rng.IntN(40))*time.Millisecond, func() { m.cancel(stop) })
 		want := randomWant(rng, len(g.Actions))
@@ -194,12 +194,12 @@ func TestStoppedElsewhere(t *testing.T) {
 }
 
 // elsewhere runs a graph of actions that take 10 ms here, with one slot, and gives the time.
-func timeElsewhere(t *testing.T, g *graph.Graph, away []fateAway, overdue func(*graph.Action) time.Duration) (took time.Duration, m *machines) {
+func timeRemote(t *testing.T, g *graph.Graph, away []fateAway, overdue func(*graph.Action) time.Duration) (took time.Duration, m *machines) {
 	fates := make([]fate, len(g.Actions))
 	for i := range fates {
 		fates[i] = fate{execute: Ran, takes: 10 * time.Millisecond}
 	}
-	m = &machines{world: newWorld(t, g, fates, Options{Jobs: 1, Elsewhere: 100, Overdue: overdue}), away: away, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
+	m = &machines{hostEnv: newHostEnv(t, g, fates, Options{Jobs: 1, Elsewhere: 100, Overdue: overdue}), away: away, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
 	begun := time.Now()
 	want := make([]graph.ActionID, len(g.Actions))
 	for i := range want {
@@ -216,7 +216,7 @@ func TestOverflow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"a"}, []string{"b"}, []string{"c"}, []string{"d"})
 		fast := fateAway{true, 15 * time.Millisecond, false}
-		took, m := timeElsewhere(t, g, []fateAway{fast, fast, fast, fast}, nil)
+		took, m := timeRemote(t, g, []fateAway{fast, fast, fast, fast}, nil)
 		if took != 15*time.Millisecond || m.most != 3 || m.won[true] != 1 {
 			t.Errorf("it took %v, with %d elsewhere, races %v", took, m.most, m.won)
 		}
@@ -228,7 +228,7 @@ func TestDeadElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"a"}, []string{"b"}, []string{"c"}, []string{"d", "c"})
 		dead := fateAway{true, time.Hour, false}
-		if took, m := timeElsewhere(t, g, []fateAway{dead, dead, dead, dead}, nil); took != 40*time.Millisecond || m.won[false] != 2 { // a was here from the beginning, and d, when it was alone
+		if took, m := timeRemote(t, g, []fateAway{dead, dead, dead, dead}, nil); took != 40*time.Millisecond || m.won[false] != 2 { // a was here from the beginning, and d, when it was alone
 			t.Errorf("it took %v, races %v", took, m.won)
 		}
 	})
@@ -244,7 +244,7 @@ func TestOverdue(t *testing.T) {
 		g := makeGraph(lines...)
 		away := make([]fateAway, len(lines))
 		away[1] = fateAway{true, time.Hour, false} // while all others run here
-		took, m := timeElsewhere(t, g, away, func(*graph.Action) time.Duration { return 15 * time.Millisecond })
+		took, m := timeRemote(t, g, away, func(*graph.Action) time.Duration { return 15 * time.Millisecond })
 		if i := len(m.order); took != time.Duration(i)*10*time.Millisecond || m.won[false] != 1 {
 			t.Errorf("%d actions took %v, races %v", i, took, m.won)
 		}
@@ -261,7 +261,7 @@ func TestOverdue(t *testing.T) {
 func TestOpensLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"long"}, []string{"a"}, []string{"b"})
-		m := &machines{world: newWorld(t, g, []fate{{execute: Ran, takes: time.Second}, {execute: Ran, takes: time.Second, checks: 1}, {execute: Ran, takes: time.Second, checks: 1}}, Options{Jobs: 1, Elsewhere: 9}),
+		m := &machines{hostEnv: newHostEnv(t, g, []fate{{execute: Ran, takes: time.Second}, {execute: Ran, takes: time.Second, checks: 1}, {execute: Ran, takes: time.Second, checks: 1}}, Options{Jobs: 1, Elsewhere: 9}),
 			away: []fateAway{{}, {portable: true, takes: time.Millisecond}, {portable: true, takes: time.Millisecond}}, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}, opens: time.Now().Add(100 * time.Millisecond)}
 		begun := time.Now()
 		if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2}, m.opts, m, m); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // deviceCompile is a compile by clang's driver that another machine makes of a text, and a runner
 // that the driver answers with steps.
-func deviceCompile(t *testing.T, text, steps string) (*parcel, *graph.Action, scratch, error) {
+func deviceCompile(t *testing.T, text, steps string) (*remoteRequest, *graph.Action, scratch, error) {
 	t.Helper()
 	l := newLab(t, "")
 	c := l.lateRunner().Config
@@ -30,9 +30,9 @@ func deviceCompile(t *testing.T, text, steps string) (*parcel, *graph.Action, sc
 	a := &graph.Action{Kind: graph.DeviceCode, Argv: []string{"cat", "-c", "-o", "build/x.bc", "a b.hip"}, Inputs: []string{"a b.hip", "lib.bc"},
 		Outputs: []string{"build/x.bc"}, Depfile: "build/x.bc.d", Intermediate: true,
 		Work: graph.Work{Step: &graph.Step{TextArgv: []string{"clang", "-frewrite-includes", "-MF", "build/x.bc.d", "-o", "build/x.bc", "a b.hip"}}}}
-	carrier := New(c).carrier
-	carrier.ask = func(context.Context, *graph.Action, []string, bool) (string, bool) { return steps, true }
-	carrier.here = func(_ context.Context, _ *graph.Action, argv []string, in scratch) (res run.Result, err error) {
+	remoteTransport := New(c).remoteTransport
+	remoteTransport.ask = func(context.Context, *graph.Action, []string, bool) (string, bool) { return steps, true }
+	remoteTransport.here = func(_ context.Context, _ *graph.Action, argv []string, in scratch) (res run.Result, err error) {
 		if want := []string{"clang", "-frewrite-includes", "-MF", in.rel + "/kbuild.d", "-o", in.rel + "/x.bc", "a b.hip"}; !slices.Equal(argv, want) {
 			t.Errorf("the text is written by %q, want %q", argv, want)
 		}
@@ -41,13 +41,13 @@ func deviceCompile(t *testing.T, text, steps string) (*parcel, *graph.Action, sc
 		}
 		return res, os.WriteFile(filepath.Join(l.root, in.rel, "x.bc"), []byte(text), 0o666)
 	}
-	carrier.digest = func(file string) (cache.Digest, error) { return cache.DigestFile(filepath.Join(l.root, file)) }
-	p, err := carrier.pack(t.Context(), a, a.Argv, dir)
+	remoteTransport.digest = func(file string) (cache.Digest, error) { return cache.DigestFile(filepath.Join(l.root, file)) }
+	p, err := remoteTransport.pack(t.Context(), a, a.Argv, dir)
 	return p, a, dir, err
 }
 
-// front is a step of clang's front end as the driver shows it, with more arguments.
-func front(more ...string) string {
+// ui is a step of clang's front end as the driver shows it, with more arguments.
+func ui(more ...string) string {
 	words := []string{"/bin/cat", "-cc1", "-emit-llvm-bc", "-main-file-name", "a b.hip", "-isystem", "/usr/include", "-D", "X=/a", "-DY", "-include", "wrapper.h", "-resource-dir", "/r",
 		"-dumpdir", "build/x-", "-dependency-file", "build/x.d", "-MT", "text", "-sys-header-deps", "-mlink-builtin-bitcode", "lib.bc", "-fdebug-compilation-dir=/proc/self/cwd", "-O3"}
 	words = append(append(words, more...), "-o", "build/x.bc", "-x", "hip", "a b.hip")
@@ -57,7 +57,7 @@ func front(more ...string) string {
 // A device compile reads the text under the name of the source, and nothing that the text was made
 // of.
 func TestPackText(t *testing.T) {
-	p, _, dir, err := deviceCompile(t, "int a;\n", front())
+	p, _, dir, err := deviceCompile(t, "int a;\n", ui())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,12 +80,12 @@ func TestPackText(t *testing.T) {
 // What clang links by itself is linked here, from what comes back, to a file that the race with
 // this machine does not touch.
 func TestPackTextLinked(t *testing.T) {
-	p, _, dir, err := deviceCompile(t, "int a;\n", strings.ReplaceAll(front(), "build/x.bc", "/tmp/x-1.o")+` "/ld" "-o" "build/x.bc" "/tmp/x-1.o"`+"\n")
+	p, _, dir, err := deviceCompile(t, "int a;\n", strings.ReplaceAll(ui(), "build/x.bc", "/tmp/x-1.o")+` "/ld" "-o" "build/x.bc" "/tmp/x-1.o"`+"\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var linked []string
-	p.carrier.here = func(_ context.Context, _ *graph.Action, argv []string, _ scratch) (run.Result, error) {
+	p.remoteTransport.here = func(_ context.Context, _ *graph.Action, argv []string, _ scratch) (run.Result, error) {
 		linked = argv
 		return run.Result{}, errors.New("seen")
 	}
@@ -98,19 +98,19 @@ func TestPackTextLinked(t *testing.T) {
 // What nobody knows, or what is not the same from a text, is compiled here.
 func TestPackTextRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, text, steps, want string }{
-		{"the time", "const char *t = __TIME__;\n", front(), "may tell the time"},
-		{"a warning", "#warning seen\n", front(), "clang prints"},
+		{"the time", "const char *t = __TIME__;\n", ui(), "may tell the time"},
+		{"a warning", "#warning seen\n", ui(), "clang prints"},
 		{"no answer", "int a;\n", "clang version 99\n", "shows no steps"},
 		{"another driver", "int a;\n", ` "/bin/cat" "-o" "x"` + "\n", "nobody knows what cat does"},
-		{"three steps", "int a;\n", front() + ` "/ld" "a"` + "\n" + ` "/bundle" "a"` + "\n", "nobody knows what cat does"},
-		{"another link", "int a;\n", front() + ` "/ld" "-o" "build/y" "/other"` + "\n", "does not name"},
-		{"another language", "int a;\n", strings.Replace(front(), `"hip"`, `"ir"`, 1), "nobody knows what clang compiles"},
-		{"a plugin", "int a;\n", front("-load", "p.so"), "-load names"},
-		{"a file of the project", "int a;\n", front("-fprofile-use-path=lib.bc"), "-fprofile-use-path=lib.bc names"},
-		{"a file", "int a;\n", front("-fsanitize-ignorelist=/etc/list"), "/etc/list names"},
-		{"modules", "int a;\n", front("-fmodules"), "-fmodules names"},
-		{"macros of a file", "int a;\n", front("-imacros", "lib.bc"), "lib.bc names"},
-		{"a precompiled header", "int a;\n", front("-include-pch", "/a.pch"), "nobody knows what"},
+		{"three steps", "int a;\n", ui() + ` "/ld" "a"` + "\n" + ` "/bundle" "a"` + "\n", "nobody knows what cat does"},
+		{"another link", "int a;\n", ui() + ` "/ld" "-o" "build/y" "/other"` + "\n", "does not name"},
+		{"another language", "int a;\n", strings.Replace(ui(), `"hip"`, `"ir"`, 1), "nobody knows what clang compiles"},
+		{"a plugin", "int a;\n", ui("-load", "p.so"), "-load names"},
+		{"a file of the project", "int a;\n", ui("-fprofile-use-path=lib.bc"), "-fprofile-use-path=lib.bc names"},
+		{"a file", "int a;\n", ui("-fsanitize-ignorelist=/etc/list"), "/etc/list names"},
+		{"modules", "int a;\n", ui("-fmodules"), "-fmodules names"},
+		{"macros of a file", "int a;\n", ui("-imacros", "lib.bc"), "lib.bc names"},
+		{"a precompiled header", "int a;\n", ui("-include-pch", "/a.pch"), "nobody knows what"},
 	} {
 		if _, _, _, err := deviceCompile(t, tt.text, tt.steps); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -120,7 +120,7 @@ func TestPackTextRefuses(t *testing.T) {
 
 // A compile whose outputs record lines, or of a source outside of the project, stays here.
 func TestHasText(t *testing.T) {
-	_, a, _, err := deviceCompile(t, "int a;\n", front())
+	_, a, _, err := deviceCompile(t, "int a;\n", ui())
 	if err != nil || !hasText(a) || !travels(a) {
 		t.Fatalf("%v, %v", hasText(a), err)
 	}

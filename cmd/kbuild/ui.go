@@ -37,7 +37,7 @@ func (c *cli) workspace() *engine.Workspace {
 		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache,
 		Remote: c.remote(), RemoteHosts: remoteHosts(os.Getenv("KBUILD_REMOTE_HOSTS")), ReadOnly: c.ReadOnly || os.Getenv("KBUILD_REMOTE_READ_ONLY") != "",
 		Patience: c.patience(), RemoteExec: c.RemoteExec || os.Getenv("KBUILD_REMOTE_EXEC") != "", RemoteJobs: c.RemoteJobs, Platform: c.platform(),
-		NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
+		NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, UI: c,
 	}
 }
 
