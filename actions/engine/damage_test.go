@@ -47,7 +47,14 @@ func TestDamagedDatabase(t *testing.T) {
 			if f = p.build(); f.err != nil || f.sum.UpToDate != f.sum.Actions { // it may look at all, where the view was lost with the rest
 				t.Errorf("the next build: %s", f)
 			}
-			p.expect("in the end", p.build(), "view:")
+			f = p.build()
+			for range 1000 { // a view is stored when the clock of the file system has moved on
+				if f.way == "view" {
+					break
+				}
+				f = p.build()
+			}
+			p.expect("in the end", f, "view:")
 		})
 	}
 }
