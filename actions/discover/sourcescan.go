@@ -20,7 +20,7 @@ import (
 // Otherwise it finds too much rather than too little. It counts names in comments and in branches
 // that are not compiled. Each costs one compile when a file of that name appears or is removed.
 
-// sourceScan is what a source or header queries besides the files that it includes.
+// sourceScan holds what a source or header can observe besides the files that it includes.
 type sourceScan struct {
 	clocks          clocks   // macros that expand to a time
 	hasIncludeNames []string // names in __has_include

@@ -50,8 +50,8 @@ func (w *Workspace) Load() (*manifest.Project, error) {
 		again := w.Manifest
 		again.Unsettled = true
 		// the errors may come from files of an earlier run
-		if first, printed := manifest.Load(again); !printed.HasErrors() {
-			p, diags = first, printed
+		if first, fresh := manifest.Load(again); !fresh.HasErrors() {
+			p, diags = first, fresh
 		}
 	}
 	w.diagnose(diags)

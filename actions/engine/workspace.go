@@ -51,7 +51,7 @@ type Workspace struct {
 	distrusted map[string]string    // dry runs that are known to be misparsed, with the explanation
 }
 
-// UI is the UI: it requests a build, and shows it.
+// UI requests a build and shows it.
 type UI interface {
 	// Enter is called before anything of a build is shown.
 	Enter()

@@ -48,9 +48,9 @@ func (p *remoteRequest) fillText(ctx context.Context, a *graph.Action, argv []st
 	if err != nil {
 		return err
 	}
-	ui := answer.Steps[0]
-	output := clang.After(ui, "-o")
-	if len(ui) < 2 || ui[1] != "-cc1" || output == "" || len(answer.Steps) > 2 {
+	frontStep := answer.Steps[0]
+	output := clang.After(frontStep, "-o")
+	if len(frontStep) < 2 || frontStep[1] != "-cc1" || output == "" || len(answer.Steps) > 2 {
 		return fmt.Errorf("nobody knows what %s does for %q", argv[0], argv)
 	}
 	made, back := dir.output(0, a.Outputs[0]), dir.file("away0")
@@ -64,14 +64,14 @@ func (p *remoteRequest) fillText(ctx context.Context, a *graph.Action, argv []st
 		p.then = func(ctx context.Context) (run.Result, error) { return p.here(ctx, a, link, dir) }
 		back = made
 	}
-	if err := p.addProgram(ctx, a, ui[0]); err != nil {
+	if err := p.addProgram(ctx, a, frontStep[0]); err != nil {
 		return err
 	}
 	if err := p.addText(ctx, a, dir); err != nil {
 		return err
 	}
 	p.addOutput(made, back)
-	args, err := p.frontEnd(ui[1:], a.Inputs[0], p.name(made))
+	args, err := p.frontEnd(frontStep[1:], a.Inputs[0], p.name(made))
 	p.cmd.Argv = append(p.cmd.Argv, args...)
 	return err
 }

@@ -46,8 +46,8 @@ func deviceCompile(t *testing.T, text, steps string) (*remoteRequest, *graph.Act
 	return p, a, dir, err
 }
 
-// ui is a step of clang's front end as the driver shows it, with more arguments.
-func ui(more ...string) string {
+// frontEnd is a step of clang's front end as the driver shows it, with more arguments.
+func frontEnd(more ...string) string {
 	words := []string{"/bin/cat", "-cc1", "-emit-llvm-bc", "-main-file-name", "a b.hip", "-isystem", "/usr/include", "-D", "X=/a", "-DY", "-include", "wrapper.h", "-resource-dir", "/r",
 		"-dumpdir", "build/x-", "-dependency-file", "build/x.d", "-MT", "text", "-sys-header-deps", "-mlink-builtin-bitcode", "lib.bc", "-fdebug-compilation-dir=/proc/self/cwd", "-O3"}
 	words = append(append(words, more...), "-o", "build/x.bc", "-x", "hip", "a b.hip")
@@ -57,7 +57,7 @@ func ui(more ...string) string {
 // A device compile reads the text under the name of the source, and nothing that the text was made
 // of.
 func TestPackText(t *testing.T) {
-	p, _, dir, err := deviceCompile(t, "int a;\n", ui())
+	p, _, dir, err := deviceCompile(t, "int a;\n", frontEnd())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestPackText(t *testing.T) {
 // What clang links by itself is linked here, from what comes back, to a file that the race with
 // this machine does not touch.
 func TestPackTextLinked(t *testing.T) {
-	p, _, dir, err := deviceCompile(t, "int a;\n", strings.ReplaceAll(ui(), "build/x.bc", "/tmp/x-1.o")+` "/ld" "-o" "build/x.bc" "/tmp/x-1.o"`+"\n")
+	p, _, dir, err := deviceCompile(t, "int a;\n", strings.ReplaceAll(frontEnd(), "build/x.bc", "/tmp/x-1.o")+` "/ld" "-o" "build/x.bc" "/tmp/x-1.o"`+"\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,19 +98,19 @@ func TestPackTextLinked(t *testing.T) {
 // What nobody knows, or what is not the same from a text, is compiled here.
 func TestPackTextRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, text, steps, want string }{
-		{"the time", "const char *t = __TIME__;\n", ui(), "may tell the time"},
-		{"a warning", "#warning seen\n", ui(), "clang prints"},
+		{"the time", "const char *t = __TIME__;\n", frontEnd(), "may tell the time"},
+		{"a warning", "#warning seen\n", frontEnd(), "clang prints"},
 		{"no answer", "int a;\n", "clang version 99\n", "shows no steps"},
 		{"another driver", "int a;\n", ` "/bin/cat" "-o" "x"` + "\n", "nobody knows what cat does"},
-		{"three steps", "int a;\n", ui() + ` "/ld" "a"` + "\n" + ` "/bundle" "a"` + "\n", "nobody knows what cat does"},
-		{"another link", "int a;\n", ui() + ` "/ld" "-o" "build/y" "/other"` + "\n", "does not name"},
-		{"another language", "int a;\n", strings.Replace(ui(), `"hip"`, `"ir"`, 1), "nobody knows what clang compiles"},
-		{"a plugin", "int a;\n", ui("-load", "p.so"), "-load names"},
-		{"a file of the project", "int a;\n", ui("-fprofile-use-path=lib.bc"), "-fprofile-use-path=lib.bc names"},
-		{"a file", "int a;\n", ui("-fsanitize-ignorelist=/etc/list"), "/etc/list names"},
-		{"modules", "int a;\n", ui("-fmodules"), "-fmodules names"},
-		{"macros of a file", "int a;\n", ui("-imacros", "lib.bc"), "lib.bc names"},
-		{"a precompiled header", "int a;\n", ui("-include-pch", "/a.pch"), "nobody knows what"},
+		{"three steps", "int a;\n", frontEnd() + ` "/ld" "a"` + "\n" + ` "/bundle" "a"` + "\n", "nobody knows what cat does"},
+		{"another link", "int a;\n", frontEnd() + ` "/ld" "-o" "build/y" "/other"` + "\n", "does not name"},
+		{"another language", "int a;\n", strings.Replace(frontEnd(), `"hip"`, `"ir"`, 1), "nobody knows what clang compiles"},
+		{"a plugin", "int a;\n", frontEnd("-load", "p.so"), "-load names"},
+		{"a file of the project", "int a;\n", frontEnd("-fprofile-use-path=lib.bc"), "-fprofile-use-path=lib.bc names"},
+		{"a file", "int a;\n", frontEnd("-fsanitize-ignorelist=/etc/list"), "/etc/list names"},
+		{"modules", "int a;\n", frontEnd("-fmodules"), "-fmodules names"},
+		{"macros of a file", "int a;\n", frontEnd("-imacros", "lib.bc"), "lib.bc names"},
+		{"a precompiled header", "int a;\n", frontEnd("-include-pch", "/a.pch"), "nobody knows what"},
 	} {
 		if _, _, _, err := deviceCompile(t, tt.text, tt.steps); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -120,7 +120,7 @@ func TestPackTextRefuses(t *testing.T) {
 
 // A compile whose outputs record lines, or of a source outside of the project, stays here.
 func TestHasText(t *testing.T) {
-	_, a, _, err := deviceCompile(t, "int a;\n", ui())
+	_, a, _, err := deviceCompile(t, "int a;\n", frontEnd())
 	if err != nil || !hasText(a) || !travels(a) {
 		t.Fatalf("%v, %v", hasText(a), err)
 	}

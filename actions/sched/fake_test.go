@@ -21,9 +21,9 @@ type fate struct {
 	short   bool          // memory is short the first time
 }
 
-// hostEnv is a fake runner, observer and referee. Used inside a synctest bubble, time is free and
+// fakeRunner is a fake runner, observer and referee. Used inside a synctest bubble, time is free and
 // the seed decides in which order actions end.
-type hostEnv struct {
+type fakeRunner struct {
 	t     *testing.T
 	g     *graph.Graph
 	fates []fate
@@ -51,8 +51,8 @@ type hostEnv struct {
 	reportedAt int
 }
 
-func newHostEnv(t *testing.T, g *graph.Graph, fates []fate, opts Options) *hostEnv {
-	w := &hostEnv{t: t, g: g, fates: fates, opts: opts, pools: map[string]int{},
+func newFakeRunner(t *testing.T, g *graph.Graph, fates []fate, opts Options) *fakeRunner {
+	w := &fakeRunner{t: t, g: g, fates: fates, opts: opts, pools: map[string]int{},
 		checked: map[graph.ActionID]bool{}, executed: map[graph.ActionID]int{}, active: map[graph.ActionID]bool{}, beside: map[graph.ActionID]bool{},
 		stopped: map[graph.ActionID]time.Time{}, touched: map[graph.ActionID]bool{}, ended: map[graph.ActionID]Status{}, good: map[graph.ActionID]bool{}}
 	w.opts.Jobs = max(1, opts.Jobs) // as Run takes it
@@ -62,7 +62,7 @@ func newHostEnv(t *testing.T, g *graph.Graph, fates []fate, opts Options) *hostE
 	return w
 }
 
-func (w *hostEnv) Check(ctx context.Context, a *graph.Action) (Result, bool) {
+func (w *fakeRunner) Check(ctx context.Context, a *graph.Action) (Result, bool) {
 	w.mu.Lock()
 	if w.checked[a.ID] {
 		w.t.Errorf("%s is checked twice", a.Name)
@@ -84,7 +84,7 @@ func (w *hostEnv) Check(ctx context.Context, a *graph.Action) (Result, bool) {
 	return Result{Status: f.check}, f.check != ""
 }
 
-func (w *hostEnv) Execute(ctx context.Context, a *graph.Action) Result {
+func (w *fakeRunner) Execute(ctx context.Context, a *graph.Action) Result {
 	w.begin(a)
 	f := w.fates[a.ID]
 	err := pause(ctx, f.takes)
@@ -108,7 +108,7 @@ func (w *hostEnv) Execute(ctx context.Context, a *graph.Action) Result {
 	return Result{Status: f.execute}
 }
 
-func (w *hostEnv) begin(a *graph.Action) {
+func (w *fakeRunner) begin(a *graph.Action) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.executed[a.ID]++
@@ -147,7 +147,7 @@ func (w *hostEnv) begin(a *graph.Action) {
 // meet notes who is executed beside whom. Nobody may be beside one whose memory was short. Of one
 // that ends and one that begins in the same instant of fake time nobody can say whether they were:
 // the loop may hear of the end before or after.
-func (w *hostEnv) meet(a *graph.Action) {
+func (w *fakeRunner) meet(a *graph.Action) {
 	for id, at := range w.stopped {
 		if id != a.ID && at.Equal(time.Now()) {
 			w.touched[id], w.touched[a.ID] = true, true
@@ -165,7 +165,7 @@ func (w *hostEnv) meet(a *graph.Action) {
 	}
 }
 
-func (w *hostEnv) need(a *graph.Action) int64 {
+func (w *fakeRunner) need(a *graph.Action) int64 {
 	if w.opts.Memory == nil {
 		return 0
 	}
@@ -184,16 +184,16 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (w *hostEnv) Start(total int) { w.total = total }
+func (w *fakeRunner) Start(total int) { w.total = total }
 
-func (w *hostEnv) Started(a *graph.Action) {
+func (w *fakeRunner) Started(a *graph.Action) {
 	w.order = append(w.order, a.ID)
 	if w.opts.KeepGoing > 0 && w.failures >= w.opts.KeepGoing {
 		w.t.Errorf("%s is started after %d failures", a.Name, w.failures)
 	}
 }
 
-func (w *hostEnv) Finished(a *graph.Action, r Result, done, total int) {
+func (w *fakeRunner) Finished(a *graph.Action, r Result, done, total int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, twice := w.ended[a.ID]; twice {
@@ -208,7 +208,7 @@ func (w *hostEnv) Finished(a *graph.Action, r Result, done, total int) {
 	}
 }
 
-func (w *hostEnv) cancel(stop context.CancelFunc) {
+func (w *fakeRunner) cancel(stop context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cancelled = time.Now()
@@ -216,7 +216,7 @@ func (w *hostEnv) cancel(stop context.CancelFunc) {
 }
 
 // predict says how every action of closure(want) must end if nothing stops the run.
-func (w *hostEnv) predict(want []graph.ActionID) map[graph.ActionID]Status {
+func (w *fakeRunner) predict(want []graph.ActionID) map[graph.ActionID]Status {
 	out := map[graph.ActionID]Status{}
 	for _, id := range w.g.Closure(want) { // sorted, which is a valid order here
 		f := w.fates[id]
@@ -237,7 +237,7 @@ func (w *hostEnv) predict(want []graph.ActionID) map[graph.ActionID]Status {
 }
 
 // counts makes the summary that the reported ends add up to.
-func (w *hostEnv) counts() Summary {
+func (w *fakeRunner) counts() Summary {
 	s := Summary{Actions: len(w.ended)}
 	for _, status := range w.ended {
 		switch status {

@@ -78,7 +78,7 @@ func (l *fakeLease) Release() {
 	l.b.pool <- struct{}{}
 }
 
-func (w *hostEnv) checkBroker() {
+func (w *fakeRunner) checkBroker() {
 	if b, ok := w.opts.Broker.(*fakeBroker); ok && b.taken() != 0 {
 		w.t.Errorf("%d leases are still held", b.taken())
 	}
@@ -93,7 +93,7 @@ func TestTwoRunsShare(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 2 {
 			g, want := independent(12)
-			w := newHostEnv(t, g, executing(12), Options{Jobs: 3, Broker: b})
+			w := newFakeRunner(t, g, executing(12), Options{Jobs: 3, Broker: b})
 			count := func(by int) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -115,14 +115,14 @@ func TestTwoRunsShare(t *testing.T) {
 }
 
 type counting struct {
-	*hostEnv
+	*fakeRunner
 	count func(by int)
 }
 
 func (c counting) Execute(ctx context.Context, a *graph.Action) Result {
 	c.count(1)
 	defer c.count(-1)
-	return c.hostEnv.Execute(ctx, a)
+	return c.fakeRunner.Execute(ctx, a)
 }
 
 func TestLeasesAreAskedWithMemory(t *testing.T) {
@@ -132,7 +132,7 @@ func TestLeasesAreAskedWithMemory(t *testing.T) {
 		fates[0].short, fates[0].takes, fates[3].checks, fates[3].takes = true, time.Minute, time.Second, 10*time.Minute
 		fates[2] = fate{check: Cached}
 		b := newBroker(t, 2)
-		w := newHostEnv(t, g, fates, Options{Jobs: 2, Broker: b, Memory: func(a *graph.Action) int64 { return 100 + int64(a.ID) }})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 2, Broker: b, Memory: func(a *graph.Action) int64 { return 100 + int64(a.ID) }})
 		w.mustRun(t.Context(), 2, 3)
 		// a is short of memory beside d, and runs once more when nothing else does, on the whole
 		// machine
@@ -147,7 +147,7 @@ func TestCancelWhileWaitingForLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g, want := independent(2)
 		srv := newServer(t, 1)
-		w := newHostEnv(t, g, executing(2), Options{Jobs: 2, Broker: newBroker(t, 0), Jobserver: srv})
+		w := newFakeRunner(t, g, executing(2), Options{Jobs: 2, Broker: newBroker(t, 0), Jobserver: srv})
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, func() { w.cancel(stop) })
 		begin := time.Now()
@@ -169,7 +169,7 @@ func TestFailureWhileWaitingForLease(t *testing.T) {
 		fates := executing(2)
 		fates[0].execute, fates[1].checks = Failed, time.Millisecond
 		b := newBroker(t, 1)
-		w := newHostEnv(t, g, fates, Options{Jobs: 2, KeepGoing: 1, Broker: b})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 2, KeepGoing: 1, Broker: b})
 		time.AfterFunc(500*time.Millisecond, b.keep)
 		if sum := w.mustRun(t.Context(), want...); sum.Failed != 1 || sum.Skipped != 1 {
 			t.Errorf("%+v", sum)
@@ -183,7 +183,7 @@ func TestBrokerBreaks(t *testing.T) {
 		g, want := independent(4)
 		b := newBroker(t, 0)
 		b.err = errors.New("the broker is gone")
-		w := newHostEnv(t, g, executing(4), Options{Jobs: 2, Broker: b})
+		w := newFakeRunner(t, g, executing(4), Options{Jobs: 2, Broker: b})
 		if sum := w.mustRun(t.Context(), want...); sum.Ran != 4 || w.peak != 2 {
 			t.Errorf("%+v, %d at once", sum, w.peak)
 		}
@@ -197,7 +197,7 @@ func TestTokenBeforeLease(t *testing.T) {
 		b, srv := newBroker(t, 1), newServer(t, 1)
 		<-b.pool
 		g, want := independent(2)
-		w := newHostEnv(t, g, executing(2), Options{Jobs: 2, Broker: b, Jobserver: srv})
+		w := newFakeRunner(t, g, executing(2), Options{Jobs: 2, Broker: b, Jobserver: srv})
 		srv.pool <- <-srv.pool
 		done := make(chan Summary)
 		go func() { done <- w.mustRun(t.Context(), want...) }()
@@ -230,7 +230,7 @@ func TestLeaseForRaceIsGivenUp(t *testing.T) {
 		fates := executing(3)
 		fates[0].takes = time.Hour
 		cost := func(a *graph.Action) time.Duration { return time.Hour >> (10 * a.ID) }
-		m := &machines{hostEnv: newHostEnv(t, g, fates, Options{Jobs: 1, Elsewhere: 2, Broker: b, Cost: cost}), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{},
+		m := &machines{fakeRunner: newFakeRunner(t, g, fates, Options{Jobs: 1, Elsewhere: 2, Broker: b, Cost: cost}), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{},
 			away: []fateAway{{portable: true, takes: time.Hour}, {portable: true, takes: time.Second}, {}}}
 		begin := time.Now()
 		if _, err := Run(t.Context(), g, []graph.ActionID{0, 2}, m.opts, m, m); err != nil {

@@ -143,7 +143,7 @@ func TestNoLimit(t *testing.T) {
 	for _, opts := range []Options{{Jobs: 5, Memory: func(*graph.Action) int64 { return 1 << 62 }}, {Jobs: 5, Budget: 1}} {
 		bubble(t, func(t *testing.T) {
 			g, want := independent(5)
-			w := newHostEnv(t, g, executing(5), opts)
+			w := newFakeRunner(t, g, executing(5), opts)
 			if sum := w.mustRun(t.Context(), want...); sum.Ran != 5 || w.peak != 5 {
 				t.Errorf("budget %d: %+v, %d at once, want 5", opts.Budget, sum, w.peak)
 			}
@@ -155,7 +155,7 @@ func TestNoLimit(t *testing.T) {
 func TestEnormousNeeds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g, want := independent(5)
-		w := newHostEnv(t, g, executing(5), Options{Jobs: 5, Budget: 1 << 62, Memory: func(*graph.Action) int64 { return 1<<63 - 1 }})
+		w := newFakeRunner(t, g, executing(5), Options{Jobs: 5, Budget: 1 << 62, Memory: func(*graph.Action) int64 { return 1<<63 - 1 }})
 		if sum := w.mustRun(t.Context(), want...); sum.Ran != 5 || w.peak != 1 {
 			t.Errorf("%+v, %d at once, want 5 ran one by one", sum, w.peak)
 		}

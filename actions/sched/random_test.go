@@ -62,7 +62,7 @@ func sibling(ctx context.Context, s *fakeServer, seed uint64, unit time.Duration
 	}
 }
 
-func (w *hostEnv) checkServer(capacity int) {
+func (w *fakeRunner) checkServer(capacity int) {
 	if w.srv != nil && (w.srv.taken() != 0 || len(w.srv.pool) != capacity) {
 		w.t.Errorf("%d tokens are still held and %d of %d are in the pool", w.srv.taken(), len(w.srv.pool), capacity)
 	}
@@ -72,7 +72,7 @@ func TestRandomGraphs(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		g := randomGraph(rng)
 		opts := randomOptions(t, rng)
-		w := newHostEnv(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts)
+		w := newFakeRunner(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts)
 		ctx, stop := context.WithCancel(t.Context())
 		if w.srv != nil {
 			go sibling(ctx, w.srv, rng.Uint64(), time.Millisecond)
@@ -111,7 +111,7 @@ func TestRandomInRealTime(t *testing.T) {
 			fates[i].takes /= 1000
 			fates[i].short = false // whether two were at work at once is not known to the microsecond
 		}
-		w := newHostEnv(t, g, fates, opts)
+		w := newFakeRunner(t, g, fates, opts)
 		ctx, stop := context.WithCancel(t.Context())
 		var siblings sync.WaitGroup
 		if w.srv != nil {
@@ -150,7 +150,7 @@ func TestRandomFailureLimit(t *testing.T) {
 		g := randomGraph(rng)
 		opts := randomOptions(t, rng)
 		opts.KeepGoing = 1 + rng.IntN(3)
-		w := newHostEnv(t, g, randomFates(rng, len(g.Actions), 0.25), opts)
+		w := newFakeRunner(t, g, randomFates(rng, len(g.Actions), 0.25), opts)
 		want := randomWant(rng, len(g.Actions))
 		sum, err := Run(t.Context(), g, want, opts, w, w)
 		if err != nil {
@@ -180,7 +180,7 @@ func TestRandomCancellation(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		g := randomGraph(rng)
 		opts := randomOptions(t, rng)
-		w := newHostEnv(t, g, randomFates(rng, len(g.Actions), 0.05), opts)
+		w := newFakeRunner(t, g, randomFates(rng, len(g.Actions), 0.05), opts)
 		ctx, stop := context.WithCancel(t.Context())
 		after := time.Duration(rng.IntN(60)) * time.Millisecond
 		time.AfterFunc(after, func() { w.cancel(stop) })

@@ -14,7 +14,7 @@ import (
 
 // machines are a world with other machines.
 type machines struct {
-	*hostEnv
+	*fakeRunner
 	away  []fateAway
 	opens time.Time                          // when they are there
 	out   map[graph.ActionID]<-chan struct{} // actions that are elsewhere; closed where they are here too
@@ -125,8 +125,8 @@ func (m *machines) back(a *graph.Action, f fateAway) Result {
 	return Result{Status: m.fates[a.ID].execute}
 }
 
-func randomMachines(rng *rand.Rand, w *hostEnv) *machines {
-	m := &machines{hostEnv: w, away: make([]fateAway, len(w.fates)), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
+func randomMachines(rng *rand.Rand, w *fakeRunner) *machines {
+	m := &machines{fakeRunner: w, away: make([]fateAway, len(w.fates)), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
 	for i := range m.away {
 		m.away[i] = fateAway{rng.IntN(6) > 0, time.Duration(rng.IntN(30)) * time.Millisecond, rng.IntN(4) == 0}
 		w.fates[i].short = false
@@ -145,7 +145,7 @@ func TestRandomElsewhere(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			opts.Overdue = func(*graph.Action) time.Duration { return 5 * time.Millisecond }
 		}
-		m := randomMachines(rng, newHostEnv(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts))
+		m := randomMachines(rng, newFakeRunner(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts))
 		m.opens = time.Now().Add(time.Duration(rng.IntN(20)) * time.Millisecond)
 		want := randomWant(rng, len(g.Actions))
 		sum, err := Run(t.Context(), g, want, m.opts, m, m)
@@ -176,7 +176,7 @@ func TestStoppedElsewhere(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		g, opts := randomGraph(rng), randomOptions(t, rng)
 		opts.Elsewhere = 4
-		m := randomMachines(rng, newHostEnv(t, g, randomFates(rng, len(g.Actions), 0), opts))
+		m := randomMachines(rng, newFakeRunner(t, g, randomFates(rng, len(g.Actions), 0), opts))
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Duration(rng.IntN(40))*time.Millisecond, func() { m.cancel(stop) })
 		want := randomWant(rng, len(g.Actions))
@@ -199,7 +199,7 @@ func timeRemote(t *testing.T, g *graph.Graph, away []fateAway, overdue func(*gra
 	for i := range fates {
 		fates[i] = fate{execute: Ran, takes: 10 * time.Millisecond}
 	}
-	m = &machines{hostEnv: newHostEnv(t, g, fates, Options{Jobs: 1, Elsewhere: 100, Overdue: overdue}), away: away, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
+	m = &machines{fakeRunner: newFakeRunner(t, g, fates, Options{Jobs: 1, Elsewhere: 100, Overdue: overdue}), away: away, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
 	begun := time.Now()
 	want := make([]graph.ActionID, len(g.Actions))
 	for i := range want {
@@ -261,7 +261,7 @@ func TestOverdue(t *testing.T) {
 func TestOpensLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"long"}, []string{"a"}, []string{"b"})
-		m := &machines{hostEnv: newHostEnv(t, g, []fate{{execute: Ran, takes: time.Second}, {execute: Ran, takes: time.Second, checks: 1}, {execute: Ran, takes: time.Second, checks: 1}}, Options{Jobs: 1, Elsewhere: 9}),
+		m := &machines{fakeRunner: newFakeRunner(t, g, []fate{{execute: Ran, takes: time.Second}, {execute: Ran, takes: time.Second, checks: 1}, {execute: Ran, takes: time.Second, checks: 1}}, Options{Jobs: 1, Elsewhere: 9}),
 			away: []fateAway{{}, {portable: true, takes: time.Millisecond}, {portable: true, takes: time.Millisecond}}, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}, opens: time.Now().Add(100 * time.Millisecond)}
 		begun := time.Now()
 		if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2}, m.opts, m, m); err != nil {

@@ -32,7 +32,7 @@ func independent(n int) (g *graph.Graph, want []graph.ActionID) {
 	return sealed(g), want
 }
 
-func (w *hostEnv) mustRun(ctx context.Context, want ...graph.ActionID) Summary {
+func (w *fakeRunner) mustRun(ctx context.Context, want ...graph.ActionID) Summary {
 	w.t.Helper()
 	sum, err := Run(ctx, w.g, want, w.opts, w, w)
 	if err != nil {
@@ -43,7 +43,7 @@ func (w *hostEnv) mustRun(ctx context.Context, want ...graph.ActionID) Summary {
 
 func TestNothingWanted(t *testing.T) {
 	g, _ := independent(3)
-	w := newHostEnv(t, g, executing(3), Options{})
+	w := newFakeRunner(t, g, executing(3), Options{})
 	if sum := w.mustRun(t.Context()); sum != (Summary{}) {
 		t.Errorf("summary %+v, want all zero", sum)
 	}
@@ -62,7 +62,7 @@ func TestCriticalPathFirst(t *testing.T) {
 		for i := 5; i <= 7; i++ {
 			fates[i] = fate{check: UpToDate}
 		}
-		w := newHostEnv(t, g, fates, Options{Jobs: 1, Cost: func(a *graph.Action) time.Duration { return cost[a.ID] }})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 1, Cost: func(a *graph.Action) time.Duration { return cost[a.ID] }})
 		w.mustRun(t.Context(), 0, 1, 2, 4, 6, 7)
 		if diff := cmp.Diff([]graph.ActionID{0, 3, 2, 1, 4}, w.order); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)
@@ -104,7 +104,7 @@ func TestIllegalTransition(t *testing.T) {
 func TestUnknownAction(t *testing.T) {
 	g := makeGraph([]string{"a"})
 	for _, id := range []graph.ActionID{1, -1} {
-		w := newHostEnv(t, g, executing(1), Options{})
+		w := newFakeRunner(t, g, executing(1), Options{})
 		if _, err := Run(t.Context(), g, []graph.ActionID{id}, Options{}, w, w); err == nil || err.Error() != fmt.Sprint("there is no action ", id) {
 			t.Errorf("action %d: error %v", id, err)
 		}
@@ -115,7 +115,7 @@ func TestReasonOfSkipped(t *testing.T) {
 	g := makeGraph([]string{"a"}, []string{"b", "a"}, []string{"c", "b"})
 	fates := make([]fate, 3)
 	fates[0].execute = Failed
-	r := &reasons{hostEnv: newHostEnv(t, g, fates, Options{})}
+	r := &reasons{fakeRunner: newFakeRunner(t, g, fates, Options{})}
 	if _, err := Run(t.Context(), g, []graph.ActionID{2}, Options{}, r, r); err != nil {
 		t.Fatal(err)
 	}
@@ -126,13 +126,13 @@ func TestReasonOfSkipped(t *testing.T) {
 }
 
 type reasons struct {
-	*hostEnv
+	*fakeRunner
 	list []string
 }
 
 func (r *reasons) Finished(a *graph.Action, res Result, done, total int) {
 	r.list = append(r.list, res.Reason)
-	r.hostEnv.Finished(a, res, done, total)
+	r.fakeRunner.Finished(a, res, done, total)
 }
 
 func TestChecksNeedNoSlot(t *testing.T) {
@@ -143,7 +143,7 @@ func TestChecksNeedNoSlot(t *testing.T) {
 		for i := range fates[1:] {
 			fates[1+i] = fate{check: UpToDate, checks: time.Minute}
 		}
-		w := newHostEnv(t, g, fates, Options{Jobs: 1})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 1})
 		go Run(t.Context(), g, want, w.opts, w, w)
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
@@ -165,7 +165,7 @@ func TestChecksAtOnce(t *testing.T) {
 			for i := range fates {
 				fates[i] = fate{check: Cached, checks: time.Minute}
 			}
-			w := newHostEnv(t, g, fates, Options{Jobs: 1, Checks: checks})
+			w := newFakeRunner(t, g, fates, Options{Jobs: 1, Checks: checks})
 			ended := make(chan Summary)
 			go func() { sum, _ := Run(t.Context(), g, all, w.opts, w, w); ended <- sum }()
 			synctest.Wait()
@@ -189,7 +189,7 @@ func TestPanicOfRunnerStopsTheOthers(t *testing.T) {
 			fates[i].takes = time.Hour
 		}
 		srv := newServer(t, 2)
-		w := newHostEnv(t, g, fates, Options{Jobs: 3, Jobserver: srv})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 3, Jobserver: srv})
 		begin := time.Now()
 		defer func() {
 			if v := fmt.Sprint(recover()); !strings.Contains(v, "BUG: a test panics") || !strings.Contains(v, "panicking.Execute") {
@@ -204,14 +204,14 @@ func TestPanicOfRunnerStopsTheOthers(t *testing.T) {
 	})
 }
 
-type panicking struct{ *hostEnv }
+type panicking struct{ *fakeRunner }
 
 func (p panicking) Execute(ctx context.Context, a *graph.Action) Result {
 	if a.ID == 1 {
 		time.Sleep(time.Minute)
 		panic("BUG: a test panics")
 	}
-	return p.hostEnv.Execute(ctx, a)
+	return p.fakeRunner.Execute(ctx, a)
 }
 
 func TestLoadLimit(t *testing.T) {
@@ -228,7 +228,7 @@ func TestLoadLimit(t *testing.T) {
 		for i := range fates {
 			fates[i].takes = time.Minute
 		}
-		w := newHostEnv(t, g, fates, Options{Jobs: 6, MaxLoad: 4, Load: busy})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 6, MaxLoad: 4, Load: busy})
 		w.mustRun(t.Context(), want...)
 		// One from 0 s to 60 s, one from 60 s. At 90 s three more join it; one follows at 120 s,
 		// the last at 150 s.
@@ -244,7 +244,7 @@ func TestLoadLimitDoesNotDelayTheEnd(t *testing.T) {
 		g, want := independent(2)
 		fates := executing(2)
 		fates[0].takes, fates[1].takes = 10*time.Millisecond, 10*time.Millisecond
-		w := newHostEnv(t, g, fates, Options{Jobs: 2, MaxLoad: 1, Load: func() float64 { return 5 }})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 2, MaxLoad: 1, Load: func() float64 { return 5 }})
 		w.mustRun(t.Context(), want...)
 		if d := time.Since(begin); d != 20*time.Millisecond {
 			t.Errorf("two actions of 10ms took %v", d)
@@ -255,7 +255,7 @@ func TestLoadLimitDoesNotDelayTheEnd(t *testing.T) {
 func TestJobserverGivesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g, want := independent(5)
-		w := newHostEnv(t, g, executing(5), Options{Jobs: 5, Jobserver: newServer(t, 0)})
+		w := newFakeRunner(t, g, executing(5), Options{Jobs: 5, Jobserver: newServer(t, 0)})
 		if sum := w.mustRun(t.Context(), want...); sum.Ran != 5 || w.peak != 1 {
 			t.Errorf("%+v, %d at once, want 5 ran one by one", sum, w.peak)
 		}
@@ -267,7 +267,7 @@ func TestJobserverBreaks(t *testing.T) {
 		g, want := independent(5)
 		srv := newServer(t, 3)
 		srv.err = errServer
-		w := newHostEnv(t, g, executing(5), Options{Jobs: 5, Jobserver: srv})
+		w := newFakeRunner(t, g, executing(5), Options{Jobs: 5, Jobserver: srv})
 		if sum := w.mustRun(t.Context(), want...); sum.Ran != 5 || w.peak != 1 {
 			t.Errorf("%+v, %d at once, want 5 ran one by one", sum, w.peak)
 		}
@@ -281,7 +281,7 @@ func TestJobserverIsAskedAgain(t *testing.T) {
 		srv := newServer(t, 1)
 		theirs := <-srv.pool
 		time.AfterFunc(1500*time.Millisecond, func() { srv.pool <- theirs })
-		w := newHostEnv(t, g, executing(4), Options{Jobs: 4, Jobserver: srv})
+		w := newFakeRunner(t, g, executing(4), Options{Jobs: 4, Jobserver: srv})
 		begin := time.Now()
 		w.mustRun(t.Context(), 2, 3)
 		// a and b one by one, then c and d together.
@@ -303,7 +303,7 @@ func TestTokensAreNotHoarded(t *testing.T) {
 			a.Pool = "link"
 		}
 		srv := newServer(t, 3)
-		w := newHostEnv(t, g, fates, Options{Jobs: 4, Pools: map[string]int{"link": 1}, Jobserver: srv})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 4, Pools: map[string]int{"link": 1}, Jobserver: srv})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -329,7 +329,7 @@ func TestCancelWhileWaitingForToken(t *testing.T) {
 		g, want := independent(2)
 		fates := executing(2)
 		fates[0].takes, fates[1].takes = time.Hour, time.Hour
-		w := newHostEnv(t, g, fates, Options{Jobs: 2, Jobserver: newServer(t, 0)})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 2, Jobserver: newServer(t, 0)})
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, func() { w.cancel(stop) })
 		begin := time.Now()
@@ -347,7 +347,7 @@ func TestCancelledBefore(t *testing.T) {
 	g, want := independent(3)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	w := newHostEnv(t, g, executing(3), Options{Jobs: 3})
+	w := newFakeRunner(t, g, executing(3), Options{Jobs: 3})
 	if diff := cmp.Diff(Summary{Actions: 3, Skipped: 3, Interrupted: true}, w.mustRun(ctx, want...)); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
@@ -374,7 +374,7 @@ func TestShortOfMemory(t *testing.T) {
 				g := makeGraph([]string{"big"}, []string{"other"}, []string{"third"}, []string{"user", "big"})
 				takes := 10 * time.Millisecond
 				fates := []fate{{execute: Ran, takes: takes, short: true}, {execute: Ran, takes: takes}, {execute: Ran, takes: takes}, {execute: Ran}}
-				w := newHostEnv(t, g, fates, Options{Jobs: c.jobs, Crowded: c.crowded, Cost: func(*graph.Action) time.Duration { return 1 }})
+				w := newFakeRunner(t, g, fates, Options{Jobs: c.jobs, Crowded: c.crowded, Cost: func(*graph.Action) time.Duration { return 1 }})
 				if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2, 3}, w.opts, w, w); err != nil {
 					t.Fatal(err)
 				}
@@ -404,7 +404,7 @@ func TestPassesOfFailedCommand(t *testing.T) {
 		fates[0].execute, fates[7].execute = Failed, Failed
 		fates[1].takes, fates[7].takes = time.Minute, time.Minute
 		fates[3].checks, fates[4].checks, fates[6].checks, fates[8].checks = time.Millisecond, time.Hour, time.Millisecond, time.Millisecond
-		w := newHostEnv(t, g, fates, Options{Jobs: 3, Checks: 9, KeepGoing: 2, Cost: func(a *graph.Action) time.Duration { return time.Duration(9 - a.ID%7) }})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 3, Checks: 9, KeepGoing: 2, Cost: func(a *graph.Action) time.Duration { return time.Duration(9 - a.ID%7) }})
 		sum := w.mustRun(t.Context(), 0, 1, 2, 3, 4, 5, 6, 7, 8)
 		want := Summary{Actions: 9, Ran: 3, Failed: 2, Skipped: 4}
 		if sum != want || w.ended[1] != Ran || w.ended[6] != Ran || w.ended[8] != Ran {

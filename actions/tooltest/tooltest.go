@@ -9,11 +9,13 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -257,4 +259,14 @@ func ClangMajor(t testing.TB) int {
 	n := 0
 	fmt.Sscan(string(out), &n)
 	return n
+}
+
+// Hang waits until a signal ends the process, for test doubles of programs. In select {} the runtime
+// of a program without C reports a deadlock.
+func Hang() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGWINCH)
+	for {
+		<-c
+	}
 }

@@ -112,8 +112,8 @@ func TestBadCredentials(t *testing.T) {
 	}
 }
 
-// fingerprint makes a certificate, signed by itself, and its key: PEM, in files.
-func fingerprint(t *testing.T) (cert, key string, pair tls.Certificate) {
+// certificate makes a certificate, signed by itself, and its key: PEM, in files.
+func certificate(t *testing.T) (cert, key string, pair tls.Certificate) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -141,8 +141,8 @@ func fingerprint(t *testing.T) (cert, key string, pair tls.Certificate) {
 // A server that only believes one client, and that only a client believes who knows its
 // certificate.
 func TestTLS(t *testing.T) {
-	ca, _, pair := fingerprint(t)
-	cert, key, own := fingerprint(t)
+	ca, _, pair := certificate(t)
+	cert, key, own := certificate(t)
 	leaf, _ := x509.ParseCertificate(own.Certificate[0])
 	known := x509.NewCertPool()
 	known.AddCert(leaf)

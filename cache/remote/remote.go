@@ -48,13 +48,13 @@ type Cache struct {
 	opts Options
 	cmd  *exec.Cmd
 	// Requests to write: a pipe that the program does not read would block the holder of mu.
-	queue   chan Request
-	off     chan struct{}  // closed when the cache is off
-	ended   chan struct{}  // closed when the program has ended
-	ready   chan struct{}  // closed when hello was answered, or the cache is off
-	sending sync.WaitGroup // records that are being sent
-	printed sync.Once
-	crowd   *crowd
+	queue    chan Request
+	off      chan struct{}  // closed when the cache is off
+	ended    chan struct{}  // closed when the program has ended
+	ready    chan struct{}  // closed when hello was answered, or the cache is off
+	sending  sync.WaitGroup // records that are being sent
+	reported sync.Once
+	crowd    *crowd
 
 	mu       sync.Mutex
 	calls    map[int]*waiting
@@ -475,7 +475,7 @@ func (c *Cache) trouble(err error) {
 
 // warnOnce reports only the first problem: later ones are usually its consequences.
 func (c *Cache) warnOnce(text string) {
-	c.printed.Do(func() {
+	c.reported.Do(func() {
 		if c.opts.Warn != nil {
 			c.opts.Warn(text)
 		}

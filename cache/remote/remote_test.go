@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
@@ -49,10 +49,10 @@ func pretend(how string) {
 		case r.Operation == Hello && how == "unknown":
 			a = Answer{ID: r.ID, Error: "who are you", Denied: true}
 		case r.Operation == Hello && how == "silent", r.Operation == Records && how == "stops":
-			hang()
+			tooltest.Hang()
 		case r.Operation == Hello && how == "deaf":
 			enc.Encode(a)
-			hang()
+			tooltest.Hang()
 		case r.Operation == Records && how == "dies":
 			return
 		case r.Operation == Records && how == "garbage":
@@ -98,14 +98,6 @@ func pretend(how string) {
 		}
 		enc.Encode(a)
 	}
-}
-
-// hang waits to be killed. Where nothing can come any more, as in select {}, Go ends a program that
-// has no C in it.
-func hang() {
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, os.Interrupt)
-	<-end
 }
 
 // printed keeps warnings.

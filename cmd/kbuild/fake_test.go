@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // The fake toolchain behaves as measured of nvcc 11.8 where scripts look: it writes dependency
@@ -182,13 +184,13 @@ func fakeRead(f fakeArgs, name, from string, deps map[string]bool) (string, int)
 			return "", 1
 		case "#hang":
 			os.WriteFile(rest, nil, 0o666)
-			hang()
+			tooltest.Hang()
 		case "#touch":
 			os.WriteFile(rest, []byte("changed while compiling\n"), 0o666)
 		case "#kill":
 			p, _ := os.FindProcess(os.Getpid())
 			p.Kill()
-			hang()
+			tooltest.Hang()
 		}
 		if m := includeRE.FindStringSubmatch(line); m != nil {
 			inner := ""

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 	"github.com/kbuild-dev/kbuild/cmd/internal/pretend/devcode"
 )
@@ -272,18 +272,8 @@ func fakeKills(text string) (status int) {
 	}
 	fakeLog(killed, "")
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	hang()
+	tooltest.Hang()
 	return 0
-}
-
-// hang waits to be killed. Where nothing can come any more, as in select {}, Go ends a program that
-// has no C in it.
-func hang() {
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGWINCH)
-	for {
-		<-end
-	}
 }
 
 // fakeAwait waits for a file, or a minute.

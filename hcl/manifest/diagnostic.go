@@ -111,23 +111,23 @@ func wordEnd(line string, column int) int {
 	return max(i+1, column+1)
 }
 
-// printed is the key for removing duplicate diagnostics.
-type printed struct {
+// reported is the key for removing duplicate diagnostics.
+type reported struct {
 	pos             Pos
 	summary, detail string
 }
 
 // add adds a diagnostic once: a mistake in `defaults` or in a matrix is found repeatedly.
 func (l *loader) add(d Diagnostic) {
-	key := printed{d.Pos, d.Summary, d.Detail}
-	if l.printed[key] {
+	key := reported{d.Pos, d.Summary, d.Detail}
+	if l.reported[key] {
 		return
 	}
 	if len(l.diags) >= maxDiagnostics {
 		l.dropped++
 		return
 	}
-	l.printed[key] = true
+	l.reported[key] = true
 	l.diags = append(l.diags, d)
 }
 

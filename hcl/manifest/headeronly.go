@@ -105,15 +105,15 @@ func (l *loader) passOn() {
 
 // use adds the attributes of header-only libraries to t.
 func (l *loader) use(t *Target, libraries []*Target) {
-	flags, printed := &Flags{}, map[string]*Target{}
+	flags, definedBy := &Flags{}, map[string]*Target{}
 	var defines []Define
 	for _, h := range libraries {
 		flags = flags.with(&h.Flags)
 		t.Libs, t.LibDirs = union(t.Libs, h.Libs), union(t.LibDirs, h.LibDirs)
 		for _, d := range h.Defines {
-			first := printed[d.Name]
+			first := definedBy[d.Name]
 			if first == nil {
-				printed[d.Name], defines = h, mergeDefines(defines, []Define{d})
+				definedBy[d.Name], defines = h, mergeDefines(defines, []Define{d})
 			} else if !slices.ContainsFunc(first.Defines, d.equals) {
 				diags := Diagnostics{{Pos: h.AttrPos["defines"], Detail: "Give them one value.",
 					Summary: fmt.Sprintf("%s uses %s and %s, which define %s differently", t.Label(), first.Label(), h.Label(), d.Name),

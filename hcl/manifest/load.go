@@ -65,7 +65,7 @@ type loader struct {
 	ctx   *hcl.EvalContext
 	refs  map[hclsyntax.Expression]*references
 
-	printed   map[printed]bool      // for reporting each diagnostic once
+	reported  map[reported]bool     // for reporting each diagnostic once
 	dropped   int                   // number of diagnostics beyond maxDiagnostics
 	meter     meter                 // of evaluation
 	sizes     map[string]int64      // of values, by address
@@ -137,7 +137,7 @@ func newLoader(opts Options) *loader {
 		generated: map[string]string{},
 		matches:   map[string]globMatch{},
 		lists:     map[*block][]string{},
-		printed:   map[printed]bool{},
+		reported:  map[reported]bool{},
 		sizes:     map[string]int64{},
 		imported:  map[string]*block{},
 	}

@@ -13,8 +13,8 @@ import (
 // Settings that all groups of a target share become attributes of the target. The others become
 // partitions.
 
-// printed holds the flags and defines of a group that the block's attributes do not express.
-type printed struct {
+// groupOverrides holds the flags and defines of a group that the block's attributes do not express.
+type groupOverrides struct {
 	group   *Group
 	flags   map[string][]string // by tool
 	defines map[string]string   // HCL expression by name
@@ -40,7 +40,7 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 	includes := s.commonIncludes(t)
 	s.includes[t.Name] = includes
 	b.list("includes", includes)
-	var list []printed
+	var list []groupOverrides
 	for _, g := range t.Groups {
 		list = append(list, s.say(g, first, std[g.Language], includes, lto))
 	}
@@ -127,8 +127,8 @@ func (s *shaper) commonIncludes(t *Target) []string {
 }
 
 // say returns the flags and defines that the group needs besides the attributes.
-func (s *shaper) say(g, first *Group, std string, includes []string, lto bool) printed {
-	out := printed{g, map[string][]string{}, map[string]string{}}
+func (s *shaper) say(g, first *Group, std string, includes []string, lto bool) groupOverrides {
+	out := groupOverrides{g, map[string][]string{}, map[string]string{}}
 	add := func(tool string, words ...string) { out.flags[tool] = append(out.flags[tool], words...) }
 	compiler := "host"
 	if g.Language == "cuda" {
@@ -176,8 +176,8 @@ func (s *shaper) say(g, first *Group, std string, includes []string, lto bool) p
 }
 
 // hoist moves the settings that all groups share into the result.
-func hoist(list []printed) printed {
-	all := printed{nil, map[string][]string{}, maps.Clone(list[0].defines)}
+func hoist(list []groupOverrides) groupOverrides {
+	all := groupOverrides{nil, map[string][]string{}, maps.Clone(list[0].defines)}
 	for name, value := range list[0].defines {
 		for _, s := range list[1:] {
 			if s.defines[name] != value {
@@ -209,7 +209,7 @@ func hoist(list []printed) printed {
 
 // hoistPacking moves the flags for packing device code out of the groups if they are equal. The
 // device link uses the flags of the target, not those of partitions.
-func hoistPacking(list []printed, all *printed) {
+func hoistPacking(list []groupOverrides, all *groupOverrides) {
 	var common [][]string
 	for _, s := range list {
 		if s.group.Language == "cuda" {
@@ -227,7 +227,7 @@ func hoistPacking(list []printed, all *printed) {
 }
 
 // set writes the settings into a block.
-func (s printed) set(b *block) {
+func (s groupOverrides) set(b *block) {
 	var items []string
 	for _, name := range slices.Sorted(maps.Keys(s.defines)) {
 		key := name
@@ -253,7 +253,7 @@ func (s printed) set(b *block) {
 }
 
 // partitions adds a partition for each group with its own settings.
-func (s *shaper) partitions(b *block, list []printed, first *Group, languages bool) {
+func (s *shaper) partitions(b *block, list []groupOverrides, first *Group, languages bool) {
 	used := map[string]int{}
 	for _, one := range list {
 		name := map[string]string{"cuda": "cuda", "c++": "cxx", "c": "c", "asm": "asm"}[one.group.Language]

@@ -299,7 +299,7 @@ func (s *cmakeScope) links(args []string, at string) {
 		case ok:
 			name = strings.TrimSuffix(name, "_static")
 			s.h.libs = appendNew(s.h.libs, cmp.Or(map[string]string{"cuda_driver": "cuda", "nvml": "nvidia-ml", "cudart": "cudart"}[name], name))
-			s.h.printed("libs", at)
+			s.h.recordSource("libs", at)
 		case strings.HasPrefix(a, "-l"):
 			s.h.flag(s.tree, s.dir, a, "", at)
 		}

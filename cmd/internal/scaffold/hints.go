@@ -43,8 +43,8 @@ func newHints() *hints {
 	return &hints{defines: map[string]string{}, cuda: map[string]string{}, named: map[string]bool{}, from: map[string]string{}}
 }
 
-// printed records the first place that sets an attribute.
-func (h *hints) printed(attribute, at string) {
+// recordSource records the first place that sets an attribute.
+func (h *hints) recordSource(attribute, at string) {
 	if h.from[attribute] == "" {
 		h.from[attribute] = at
 	}
@@ -182,7 +182,7 @@ func (h *hints) flag(t *Tree, dir, w, next, at string) {
 		h.standard(v, at)
 	} else if v, ok := value("-maxrregcount", "--maxrregcount"); ok && v != "0" && v != "" {
 		h.maxRegs = v
-		h.printed("max_registers", at)
+		h.recordSource("max_registers", at)
 	} else if v, ok := value("-rdc", "--relocatable-device-code"); ok && v == "true" {
 		h.relocatable("rdc", at)
 	} else if v, ok := value("-x"); ok && v == "cu" {
@@ -199,7 +199,7 @@ func (h *hints) flag(t *Tree, dir, w, next, at string) {
 		h.include(t, dir, strings.Trim(v, `"'`))
 	} else if v, ok := strings.CutPrefix(w, "-l"); ok && plainRE().MatchString(v) && v != "" && !strings.HasPrefix(w, "-lineinfo") {
 		h.libs = appendNew(h.libs, v)
-		h.printed("libs", at)
+		h.recordSource("libs", at)
 	} else {
 		h.other(w, at)
 	}
@@ -218,7 +218,7 @@ func (h *hints) other(w, at string) {
 	switch w {
 	case "-use_fast_math", "--use_fast_math":
 		h.fastMath = true
-		h.printed("fast_math", at)
+		h.recordSource("fast_math", at)
 	case "-dc", "--device-c":
 		h.relocatable("rdc", at)
 	case "-dlto", "--dlink-time-opt":
@@ -228,14 +228,14 @@ func (h *hints) other(w, at string) {
 	case "--expt-relaxed-constexpr", "-expt-relaxed-constexpr", "--extended-lambda", "-extended-lambda", "--expt-extended-lambda", "-expt-extended-lambda":
 		w = map[bool]string{true: "--expt-relaxed-constexpr", false: "--extended-lambda"}[strings.Contains(w, "constexpr")]
 		h.nvcc = appendNew(h.nvcc, w)
-		h.printed("flags", at)
+		h.recordSource("flags", at)
 	case "-fpermissive", "-fcommon":
 		h.host = appendNew(h.host, w)
-		h.printed("flags", at)
+		h.recordSource("flags", at)
 	default:
 		if machineRE().MatchString(w) {
 			h.host = appendNew(h.host, w)
-			h.printed("flags", at)
+			h.recordSource("flags", at)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (h *hints) relocatable(mode, at string) {
 func (h *hints) arch(a, at string) {
 	if archRE().MatchString(a) {
 		h.archs = appendNew(h.archs, a)
-		h.printed("code", at)
+		h.recordSource("code", at)
 	}
 }
 
@@ -261,7 +261,7 @@ func (h *hints) standard(v, at string) {
 	case m == nil:
 	case m[2] == "":
 		h.cStd = v
-		h.printed("std", at)
+		h.recordSource("std", at)
 	case h.std == "" || standardYear(v) > standardYear(h.std):
 		h.std = v
 		h.from["std"] = at
@@ -290,7 +290,7 @@ func (h *hints) define(d, at string) {
 		if !strings.Contains(d, "=") {
 			h.defines[m[1]] = "1"
 		}
-		h.printed("defines", at)
+		h.recordSource("defines", at)
 	}
 }
 
