@@ -13,15 +13,16 @@ import (
 // them was observed. ok is false if they may not be what the actions have read.
 func Observed(r *execute.Runner, others []cache.Observation, began time.Time) (list []cache.Observation, ok bool) {
 	t := &Tree{Runner: r, files: r.Files, db: r.Records}
-	o := newObserver(&view{root: r.Root, began: began}, t)
+	o := (&view{root: r.Root, began: began}).observer(t)
 	var ids []graph.ActionID
 	for _, a := range r.Graph.Actions {
 		ids = append(ids, a.ID)
 	}
 	observed, ok := r.Observed(ids)
-	o.files(t)
+	o.Files(t.files)
 	for _, e := range append(observed, others...) {
-		o.observe(nil, e)
+		o.Observe(e)
 	}
-	return o.list, ok && !o.unsure
+	list, sure := o.List()
+	return list, ok && sure
 }

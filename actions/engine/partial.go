@@ -11,6 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -172,29 +173,30 @@ func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 		}
 	}
 	n.moved = slices.Sorted(maps.Keys(moved))
-	o := newObserver(p.view, t)
-	o.tree(p.graph, good, t)
-	if o.unsure {
+	o := p.observer(t)
+	observeActions(o, p.graph, good, t)
+	list, ok := o.List()
+	if !ok {
 		return
 	}
-	for k := range o.list {
-		i, ok := s.Find(o.list[k].Path)
+	for k := range list {
+		i, ok := s.Find(list[k].Path)
 		if !ok {
 			continue
 		}
 		old, was := s.At(i), slices.Contains(p.broken, i)
 		_, made := p.graph.Producer(old.Path)
-		if now := o.list[k]; old.Kind == cache.KindFile && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
+		if now := list[k]; old.Kind == cache.KindFile && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
 			return // it changed during the build, and other actions that read it were not checked
 		}
-		o.merge(k, old, was)
+		trace.Supersede(p.root, &list[k], old, was)
 	}
 	for i, st := range p.fresh {
 		old := s.At(i)
-		if _, ok := o.seen[old.Path]; !ok {
+		if !o.Has(old.Path) {
 			old.Stat = st
-			o.list = append(o.list, old)
+			list = append(list, old)
 		}
 	}
-	s.Update(n.encode(), o.list) // if this fails, the next build finds the same changes again
+	s.Update(n.encode(), list) // if this fails, the next build finds the same changes again
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -33,7 +34,7 @@ type Project struct {
 
 	listFile   string // the list of outputs, see outputs.go
 	listDigest cache.Digest
-	// the names in folders when the manifest was read, see namesBut
+	// the names in folders when the manifest was read, see trace.NamesBut
 	listed map[string]cache.Digest
 }
 
@@ -108,7 +109,7 @@ func (w *Workspace) Plan() (*Project, error) {
 func (p *Project) digestLists() {
 	p.listed = map[string]cache.Digest{}
 	for name, entries := range p.Listed {
-		p.listed[name] = namesBut(cache.Absolute(p.Root, name), p.w.StateDir(), entries)
+		p.listed[name] = trace.NamesBut(cache.Absolute(p.Root, name), p.w.StateDir(), entries)
 	}
 	p.Listed = nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,26 +193,20 @@ func (v *view) scan() *scan {
 
 // look compares the observations with the files. ok is false if the view is not valid.
 func (s *scan) look() (ok bool) {
-	s.note = decodeNote(s.seen.Note())
+	s.note = decodeNote(s.seen.Value())
 	if s.misparses != string(s.db.Text(misparsesText)) {
 		return false
 	}
 	if s.gpus != "" && s.gpus != probe.GPUs("/", os.Getenv) || s.cpu != "" && s.cpu != probe.CPU("/") {
 		return false
 	}
-	changed, err := s.seen.Changed(s.root)
+	fresh, broken, err := s.seen.Check(s.root)
 	if err != nil {
 		return false
 	}
-	s.fresh = map[int]cache.Stat{}
-	for _, i := range changed { // content decides what stat cannot
-		switch st, ok := s.seen.Rehash(s.root, i); {
-		case !ok:
-			s.broken = append(s.broken, i)
-		case st != (cache.Stat{}) && st.Before(s.began):
-			s.fresh[i] = st
-		}
-	}
+	s.broken = broken
+	s.fresh = fresh
+	maps.DeleteFunc(s.fresh, func(_ int, st cache.Stat) bool { return st == (cache.Stat{}) || !st.Before(s.began) })
 	if len(s.fresh) > 0 && s.upToDate() {
 		s.refresh()
 	}

@@ -131,7 +131,7 @@ func (m *Memory) open(key cache.Key) (*tree.DB, *tree.View) {
 // it.
 func madeOf(v *tree.View) *Made {
 	made := &Made{}
-	if json.Unmarshal(v.Note(), made) != nil {
+	if json.Unmarshal(v.Value(), made) != nil {
 		return nil
 	}
 	return made

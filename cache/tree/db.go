@@ -5,7 +5,7 @@
 // # Why a file format of our own
 //
 // Three readers have three needs. A null build compares the stats of all files with those of the
-// last build and must read nothing else: a flat array, mapped into memory (observations). A build
+// last build and must read nothing else: a flat array, mapped into memory (cache/trace). A build
 // after a few edits needs the records of a few among very many actions: an index. Every build adds
 // a record as soon as an action has run, and may be killed right after: a log.
 //

@@ -4,23 +4,17 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"sort"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/trace"
 )
 
-// View holds what builds with one command line observed, and the plan that they carried out.
-//
-// Rewriting many observations after a small change would cost more than checking all files. So
-// Update writes changes to a second blob of the same format, the top. An observation in the top
-// replaces the one with the same path in the base. A top that has grown too large becomes the new
-// base.
+// View is the trace of the builds with one command line, and the plan that they carried out. The
+// value of the trace is the note of the build. It is invalid after DB.Close.
 type View struct {
-	db     *DB
-	root   viewRoot
-	base   *observations
-	top    *observations // or nil
-	hidden map[int]bool  // observations of base that one in top replaces
+	*trace.Trace
+	db   *DB
+	root viewRoot
 }
 
 // maxViews limits the number of command lines with a view in a build tree.
@@ -44,39 +38,23 @@ func (db *DB) view(i int) *View {
 	if db.views[i] != nil {
 		return db.views[i]
 	}
-	v := &View{db: db, root: db.root.views[i]}
-	if v.base = db.observations(v.root.base); v.base == nil {
-		return nil
-	}
-	if v.root.top != 0 {
-		if v.top = db.observations(v.root.top); v.top == nil {
-			return nil
-		}
-		v.hide()
-	}
-	db.views[i] = v
-	return v
-}
-
-func (db *DB) observations(at int64) *observations {
-	b, ok := db.blob(at)
+	root := db.root.views[i]
+	base, ok := db.blob(root.base)
 	if !ok {
 		return nil
 	}
-	s, err := parse(b)
+	var top []byte
+	if root.top != 0 {
+		if top, ok = db.blob(root.top); !ok {
+			return nil
+		}
+	}
+	t, err := trace.Open(base, top)
 	if err != nil {
 		return nil
 	}
-	return s
-}
-
-func (v *View) hide() {
-	v.hidden = map[int]bool{}
-	for i := range v.top.entries {
-		if k, ok := sort.Find(len(v.base.entries), func(k int) int { return compare(v.top.path(i), v.base.path(k)) }); ok {
-			v.hidden[k] = true
-		}
-	}
+	db.views[i] = &View{t, db, root}
+	return db.views[i]
 }
 
 // Known returns what the most recent view with an observation of this file recorded of it.
@@ -130,7 +108,7 @@ func (db *DB) WritePlan(plan []byte) (*Plan, error) {
 // SetView stores a view as the most recent one and replaces the one with the same key. It sorts the
 // observations. A view without a plan cannot start a build.
 func (db *DB) SetView(key [32]byte, note []byte, plan *Plan, list []cache.Observation) error {
-	blob, err := encode(note, list)
+	blob, err := trace.Encode(note, list)
 	if err != nil {
 		return err
 	}
@@ -145,7 +123,7 @@ func (db *DB) SetView(key [32]byte, note []byte, plan *Plan, list []cache.Observ
 	}
 	if plan != nil {
 		if plan.file != db.file {
-			return errors.New("the database of the build tree was made anew meanwhile")
+			return errors.New("another process rewrote the database of the build tree")
 		}
 		v.plan = plan.at
 		db.root.dead -= plan.size
@@ -182,22 +160,7 @@ func (db *DB) lose(old, by viewRoot) {
 
 // Update replaces the observations with the same paths, and the note.
 func (v *View) Update(note []byte, list []cache.Observation) error {
-	given := map[string]bool{}
-	for _, o := range list {
-		given[o.Path] = true
-	}
-	merged := slices.Clone(list)
-	if v.top != nil {
-		merged = v.top.without(given, merged)
-	}
-	whole := len(merged) > len(v.base.entries)/8
-	if whole {
-		for _, o := range merged {
-			given[o.Path] = true
-		}
-		merged = v.base.without(given, merged)
-	}
-	blob, err := encode(note, merged)
+	blob, isBase, err := v.Merge(note, list)
 	if err != nil {
 		return err
 	}
@@ -208,27 +171,17 @@ func (v *View) Update(note []byte, list []cache.Observation) error {
 		return err
 	}
 	if !slices.Contains(db.root.views, v.root) {
-		return errors.New("the database of the build tree has another view by now")
+		return errors.New("another process replaced the view in the database of the build tree")
 	}
 	fresh := v.root
 	at, err := db.writeBlob(blob)
 	if err != nil {
 		return err
 	}
-	if fresh.top = at; whole {
+	if fresh.top = at; isBase {
 		fresh.base, fresh.top = at, 0
 	}
 	return db.replaceView(fresh)
-}
-
-// without appends the observations whose paths are not in given.
-func (s *observations) without(given map[string]bool, list []cache.Observation) []cache.Observation {
-	for i := range s.entries {
-		if !given[s.path(i)] {
-			list = append(list, s.at(i))
-		}
-	}
-	return list
 }
 
 // Refresh replaces the stats of observations.
@@ -239,53 +192,7 @@ func (v *View) Refresh(stats map[int]cache.Stat) error {
 		o.Stat, o.Young, o.Seen = st, false, 0
 		list = append(list, o)
 	}
-	return v.Update(slices.Clone(v.Note()), list)
-}
-
-// At returns observation i as it was written.
-func (v *View) At(i int) cache.Observation {
-	s, i := v.layer(i)
-	return s.at(i)
-}
-
-// All returns the observations as they were written, indexed by number. It includes those that
-// Update has replaced.
-func (v *View) All() (list []cache.Observation) {
-	for i := range v.base.entries {
-		list = append(list, v.base.at(i))
-	}
-	if v.top != nil {
-		for i := range v.top.entries {
-			list = append(list, v.top.at(i))
-		}
-	}
-	return list
-}
-
-// layer returns the blob of an observation and its number there.
-func (v *View) layer(i int) (*observations, int) {
-	if i >= len(v.base.entries) {
-		return v.top, i - len(v.base.entries)
-	}
-	return v.base, i
-}
-
-// Find returns the number of the observation of a path.
-func (v *View) Find(path string) (i int, ok bool) {
-	if v.top != nil {
-		if i, ok := v.top.find(path); ok {
-			return i + len(v.base.entries), true
-		}
-	}
-	return v.base.find(path)
-}
-
-// Note returns the note of the last write. It is invalid after DB.Close.
-func (v *View) Note() []byte {
-	if v.top != nil {
-		return v.top.note
-	}
-	return v.base.note
+	return v.Update(slices.Clone(v.Value()), list)
 }
 
 // Plan returns the plan of the view, or nil. It is invalid after DB.Close.

@@ -1,12 +1,9 @@
 //go:build amd64 || arm64
 
-package tree
+package trace
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -16,39 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/regular"
 )
-
-// mapFile maps a file into memory until unmap is called. info is of the file at that time.
-func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, err error) {
-	f, err := regular.Open(name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, nil, nil, err
-	}
-	data, unmap, err = mapOpen(f, info.Size())
-	return data, info, unmap, err
-}
-
-// mapOpen maps the beginning of an open file. It reads the file if mapping is impossible.
-func mapOpen(f *os.File, size int64) (data []byte, unmap func() error, err error) {
-	if size == 0 {
-		return nil, func() error { return nil }, nil
-	}
-	data, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-	if errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENODEV) {
-		data = make([]byte, size)
-		_, err = f.ReadAt(data, 0)
-		return data, func() error { return nil }, err
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("mapping %s: %w", f.Name(), err)
-	}
-	return data, func() error { return unix.Munmap(data) }, nil
-}
 
 const (
 	chunk         = 256 // entries that a goroutine takes at once
@@ -59,13 +24,13 @@ const (
 
 // Changed returns the observations that stat does not prove unchanged, in no particular order. root
 // is the base of relative paths.
-func (v *View) Changed(root string) ([]int, error) {
+func (t *Trace) Changed(root string) ([]int, error) {
 	dir, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", root, err)
 	}
 	defer unix.Close(dir)
-	n := len(v.base.entries)
+	n := len(t.base.entries)
 	workers := min(runtime.GOMAXPROCS(0), (n+inline-1)/inline)
 	remote := isRemote(dir)
 	if remote {
@@ -76,7 +41,7 @@ func (v *View) Changed(root string) ([]int, error) {
 	look := func(w int) {
 		for {
 			to := int(next.Add(chunk))
-			found[w] = v.base.scan(dir, to-chunk, min(to, n), remote, found[w])
+			found[w] = t.base.scan(dir, to-chunk, min(to, n), remote, found[w])
 			if to >= n {
 				return
 			}
@@ -88,9 +53,9 @@ func (v *View) Changed(root string) ([]int, error) {
 	}
 	look(0)
 	wg.Wait()
-	all := slices.DeleteFunc(slices.Concat(found...), func(i int) bool { return v.hidden[i] })
-	if v.top != nil {
-		for _, i := range v.top.scan(dir, 0, len(v.top.entries), remote, nil) {
+	all := slices.DeleteFunc(slices.Concat(found...), func(i int) bool { return t.hidden[i] })
+	if t.top != nil {
+		for _, i := range t.top.scan(dir, 0, len(t.top.entries), remote, nil) {
 			all = append(all, i+n)
 		}
 	}
@@ -100,7 +65,7 @@ func (v *View) Changed(root string) ([]int, error) {
 // scan checks the entries from..to-1. Walking a path costs the kernel more than the stat at its
 // end. So scan opens a folder with several entries and looks its files up by name, which takes a
 // quarter less time.
-func (s *observations) scan(root, from, to int, remote bool, found []int) []int {
+func (s *layer) scan(root, from, to int, remote bool, found []int) []int {
 	dir, of := -1, uint32(0) // an open folder and its number
 	for i := from; i < to; i++ {
 		e := &s.entries[i]
@@ -143,7 +108,7 @@ func (e *entry) unchanged(dir int, path *byte, remote bool) bool {
 
 // openDir opens the folder of an entry. It returns -1 on failure, for example if there is no
 // folder.
-func (s *observations) openDir(root int, e *entry) int {
+func (s *layer) openDir(root int, e *entry) int {
 	var buf [unix.PathMax]byte
 	if int(e.base) > len(buf) {
 		return -1

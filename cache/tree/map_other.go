@@ -21,6 +21,3 @@ func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, er
 func mapOpen(*os.File, int64) (data []byte, unmap func() error, err error) {
 	return nil, nil, errors.ErrUnsupported
 }
-
-// Changed always returns an error: this platform has no scan, so every run must check everything.
-func (v *View) Changed(string) ([]int, error) { return nil, errors.ErrUnsupported }

@@ -1,4 +1,4 @@
-package tree
+package trace
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package tree
+package trace
 
 import (
 	"bytes"
@@ -15,31 +15,19 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A run of kbuild is a function of its command line, its environment and what it observes: files,
-// folders, and paths that do not exist. The command line and the environment are the key of a view.
-// The rest are observations, each with its stat and a digest. If none has changed, a run would have
-// the same result.
+// layer is a blob of observations. parse checks every offset once; after that nothing is decoded:
 //
-// An observation is valid if device, inode, mode, size, mtime and ctime are all equal to the
-// recorded ones; their order does not matter. If they differ, the content decides: see Rehash. The
-// content also decides for a file that changed in the clock tick of its observation, or later
-// (cache.Stat.Before). Such an observation is Young: it is too recent for its stat to prove
-// anything.
-
-// observations is a blob of observations. parse checks every offset once; after that nothing is
-// decoded:
-//
-//	numbers of observations and of absent names; length of the note; zero (4 bytes each)
+//	numbers of observations and of absent names; length of the value; zero (4 bytes each)
 //	observations, 64 bytes each, sorted by folder and name: see entry
 //	digests, 32 bytes for each
 //	absent names: offset into the text of each (4 bytes)
-//	note
+//	value
 //	text: paths and names, zero-terminated, so that system calls can use them in place
-type observations struct {
+type layer struct {
 	entries []entry
 	digests []byte
 	names   []uint32
-	note    []byte
+	value   []byte
 	text    []byte
 }
 
@@ -73,14 +61,14 @@ const (
 var errDamaged = errors.New("damaged observations")
 
 // parse opens a blob without copying it. b must not change and must start at a multiple of 8.
-func parse(b []byte) (*observations, error) {
+func parse(b []byte) (*layer, error) {
 	if len(b) < observedHead {
 		return nil, errDamaged
 	}
 	u32 := func(at int) int { return int(le.Uint32(b[at:])) }
-	n, absent, note := u32(0), u32(4), u32(8)
-	s, rest := &observations{}, b[observedHead:]
-	need := n*(entrySize+32) + absent*4 + note
+	n, absent, value := u32(0), u32(4), u32(8)
+	s, rest := &layer{}, b[observedHead:]
+	need := n*(entrySize+32) + absent*4 + value
 	if need > len(rest) || n > 0 && (len(rest) == need || rest[len(rest)-1] != 0) {
 		return nil, errDamaged
 	}
@@ -92,7 +80,7 @@ func parse(b []byte) (*observations, error) {
 	if absent > 0 {
 		s.names = unsafe.Slice((*uint32)(unsafe.Pointer(&rest[0])), absent)
 	}
-	s.note, s.text = rest[absent*4:absent*4+note], rest[absent*4+note:]
+	s.value, s.text = rest[absent*4:absent*4+value], rest[absent*4+value:]
 	for i := range s.entries {
 		e := &s.entries[i]
 		from, count := e.absent()
@@ -117,7 +105,7 @@ func (e *entry) absent() (from, count int) {
 }
 
 // at returns observation i as it was written.
-func (s *observations) at(i int) cache.Observation {
+func (s *layer) at(i int) cache.Observation {
 	e := &s.entries[i]
 	o := cache.Observation{Path: s.path(i), Kind: e.kind, Digest: s.digest(i),
 		Stat:   cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode},
@@ -132,7 +120,7 @@ func (s *observations) at(i int) cache.Observation {
 }
 
 // absent yields the names of a guard.
-func (s *observations) absent(e *entry) iter.Seq[string] {
+func (s *layer) absent(e *entry) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from, count := e.absent()
 		for _, off := range s.names[from : from+count] {
@@ -143,17 +131,17 @@ func (s *observations) absent(e *entry) iter.Seq[string] {
 	}
 }
 
-func (s *observations) digest(i int) cache.Digest { return cache.Digest(s.digests[32*i : 32*i+32]) }
+func (s *layer) digest(i int) cache.Digest { return cache.Digest(s.digests[32*i : 32*i+32]) }
 
-func (s *observations) path(i int) string { return s.str(s.entries[i].path) }
+func (s *layer) path(i int) string { return s.str(s.entries[i].path) }
 
-func (s *observations) str(at uint32) string {
+func (s *layer) str(at uint32) string {
 	b := s.text[at:]
 	return string(b[:bytes.IndexByte(b, 0)])
 }
 
 // find returns the number of a path.
-func (s *observations) find(path string) (i int, ok bool) {
+func (s *layer) find(path string) (i int, ok bool) {
 	return sort.Find(len(s.entries), func(i int) int {
 		name := s.text[s.entries[i].path:]
 		return compare(path, string(name[:bytes.IndexByte(name, 0)]))
@@ -168,8 +156,8 @@ func compare(a, b string) int {
 
 func baseOf(path string) int { return strings.LastIndexByte(path, '/') + 1 }
 
-// encode returns a blob. It sorts list.
-func encode(note []byte, list []cache.Observation) ([]byte, error) {
+// Encode returns a blob for Open. It sorts list.
+func Encode(value []byte, list []cache.Observation) ([]byte, error) {
 	slices.SortFunc(list, func(a, b cache.Observation) int { return compare(a.Path, b.Path) })
 	absent, text := 0, 0
 	for _, o := range list {
@@ -182,12 +170,12 @@ func encode(note []byte, list []cache.Observation) ([]byte, error) {
 			return nil, fmt.Errorf("a path holds a zero byte or is too long: %q", o.Path)
 		}
 	}
-	size := observedHead + len(list)*(entrySize+32) + absent*4 + len(note) + text
+	size := observedHead + len(list)*(entrySize+32) + absent*4 + len(value) + text
 	if size > math.MaxUint32 {
-		return nil, errors.New("too much to remember of a build")
+		return nil, errors.New("too many observations for one trace")
 	}
 	b := make([]byte, 0, size)
-	for _, n := range []int{len(list), absent, len(note), 0} {
+	for _, n := range []int{len(list), absent, len(value), 0} {
 		b = le.AppendUint32(b, uint32(n))
 	}
 	var names []byte
@@ -207,7 +195,7 @@ func encode(note []byte, list []cache.Observation) ([]byte, error) {
 	for _, o := range list {
 		b = append(b, o.Digest[:]...)
 	}
-	b = append(append(b, names...), note...)
+	b = append(append(b, names...), value...)
 	for _, o := range list {
 		b = append(append(b, o.Path...), 0)
 		for _, n := range o.Absent {
@@ -220,11 +208,19 @@ func encode(note []byte, list []cache.Observation) ([]byte, error) {
 // entryOf returns the entry of o. names is the index of its first absent name.
 func entryOf(o *cache.Observation, path, dir uint32, names uint64) entry {
 	st := o.Stat
-	e := entry{path: path, kind: o.Kind, base: uint16(baseOf(o.Path)), dir: dir, mode: st.Mode, dev: st.Dev, ino: st.Ino, size: st.Size,
-		mtime: st.Mtime, ctime: st.Ctime, extra: uint64(o.Seen)}
+	e := entry{path: path, kind: o.Kind, base: uint16(baseOf(o.Path)), dir: dir, extra: uint64(o.Seen),
+		mode: st.Mode, dev: st.Dev, ino: st.Ino, size: st.Size, mtime: st.Mtime, ctime: st.Ctime}
 	if o.Kind == cache.KindGuard {
 		e.extra = names | uint64(len(o.Absent))<<32
 	}
-	e.flags = uint8(bit(o.Output)*flagOutput | bit(o.Plan)*flagPlan | bit(o.Young)*flagTooRecent)
+	if o.Output {
+		e.flags |= flagOutput
+	}
+	if o.Plan {
+		e.flags |= flagPlan
+	}
+	if o.Young {
+		e.flags |= flagTooRecent
+	}
 	return e
 }

@@ -1,4 +1,4 @@
-package tree
+package trace
 
 import (
 	"fmt"
@@ -14,12 +14,11 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// folder is a folder with a view of it.
+// folder is a folder with a trace of it.
 type folder struct {
 	t    *testing.T
 	root string
-	db   *DB
-	s    *View
+	s    *Trace
 }
 
 func write(t testing.TB, name, text string) {
@@ -36,7 +35,7 @@ func write(t testing.TB, name, text string) {
 // absent.
 func newTree(t *testing.T, n int) *folder {
 	t.Helper()
-	tr := &folder{t: t, root: t.TempDir(), db: open(t, newPath(t))}
+	tr := &folder{t: t, root: t.TempDir()}
 	var entries []cache.Observation
 	file := func(name, text string) {
 		write(t, filepath.Join(tr.root, name), text)
@@ -58,26 +57,36 @@ func newTree(t *testing.T, n int) *folder {
 	entries = append(entries, cache.Observation{Path: outside, Stat: tr.stat(outside)})
 	os.MkdirAll(filepath.Join(tr.root, "inc"), 0o777)
 	os.MkdirAll(filepath.Join(tr.root, "src"), 0o777)
-	listing, _ := FolderDigest(filepath.Join(tr.root, "src"))
+	names, _ := os.ReadDir(filepath.Join(tr.root, "src"))
 	entries = append(entries,
 		cache.Observation{Path: "gone/x.h", Kind: cache.KindAbsent},
 		cache.Observation{Path: "inc", Kind: cache.KindGuard, Stat: tr.stat("inc"), Absent: []string{"x.h", "y.h"}},
-		cache.Observation{Path: "src", Kind: cache.KindFolder, Stat: tr.stat("src"), Digest: listing})
-	if err := tr.db.SetView(viewKey, []byte("note"), nil, entries); err != nil {
-		t.Fatal(err)
-	}
-	tr.open()
+		cache.Observation{Path: "src", Kind: cache.KindFolder, Stat: tr.stat("src"), Digest: namesDigest(names)})
+	tr.s = encoded(t, nil, "value", entries)
 	return tr
 }
 
-var viewKey = [32]byte{1, 2, 3}
-
-func (tr *folder) open() {
-	tr.t.Helper()
-	tr.db = reopen(tr.t, tr.db)
-	if tr.s = tr.db.View(viewKey); tr.s == nil {
-		tr.t.Fatal("no view")
+// encoded returns the trace with the blob of old, if there is one, as base.
+func encoded(t testing.TB, old *Trace, value string, list []cache.Observation) *Trace {
+	t.Helper()
+	var base, top []byte
+	var err error
+	if old == nil {
+		base, err = Encode([]byte(value), list)
+	} else if blob, isBase, e := old.Merge([]byte(value), list); isBase {
+		base, err = blob, e
+	} else {
+		top, err = blob, e
+		base, _ = Encode(old.base.value, old.base.without(nil, nil))
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(base, top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func (tr *folder) stat(name string) cache.Stat {
@@ -170,31 +179,8 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-func TestRefresh(t *testing.T) {
-	tr := newTree(t, 3)
-	write(t, filepath.Join(tr.root, "f1"), "1")
-	ids, _ := tr.s.Changed(tr.root)
-	if len(ids) != 1 {
-		t.Fatalf("%d entries changed", len(ids))
-	}
-	st, ok := tr.s.Rehash(tr.root, ids[0])
-	if !ok {
-		t.Fatal("equal content is a change")
-	}
-	if err := tr.s.Refresh(map[int]cache.Stat{ids[0]: st}); err != nil {
-		t.Fatal(err)
-	}
-	tr.open()
-	if stat, _ := tr.changed(); stat != nil {
-		t.Errorf("after the refresh changed: %q", stat)
-	}
-	if string(tr.s.Note()) != "note" {
-		t.Error("the refresh lost the note")
-	}
-}
-
-// TestUpdate makes random updates and holds what is read back to a map.
-func TestUpdate(t *testing.T) {
+// TestMerge makes random merges and holds what is read back to a map.
+func TestMerge(t *testing.T) {
 	tr := newTree(t, 40)
 	want := map[string]cache.Observation{}
 	for _, e := range tr.all() {
@@ -211,10 +197,7 @@ func TestUpdate(t *testing.T) {
 			entries = append(entries, e)
 			want[e.Path] = e
 		}
-		if err := tr.s.Update([]byte(fmt.Sprint("note", round)), entries); err != nil {
-			t.Fatal(err)
-		}
-		tr.open()
+		tr.s = encoded(t, tr.s, fmt.Sprint("value", round), entries)
 		got := map[string]cache.Observation{}
 		for i, e := range tr.all() {
 			if _, twice := got[e.Path]; twice {
@@ -228,8 +211,8 @@ func TestUpdate(t *testing.T) {
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Fatalf("round %d (-want +got):\n%s", round, diff)
 		}
-		if string(tr.s.Note()) != fmt.Sprint("note", round) {
-			t.Fatalf("round %d: note %q", round, tr.s.Note())
+		if string(tr.s.Value()) != fmt.Sprint("value", round) {
+			t.Fatalf("round %d: value %q", round, tr.s.Value())
 		}
 		if tr.s.top != nil {
 			layers++
@@ -267,10 +250,7 @@ func TestChangedInTwoLayers(t *testing.T) {
 	tr := newTree(t, 40)
 	write(t, filepath.Join(tr.root, "f1"), "new")
 	d, _ := cache.DigestFile(filepath.Join(tr.root, "f1"))
-	if err := tr.s.Update(nil, []cache.Observation{{Path: "f1", Digest: d}, {Path: "f2", Digest: d, Stat: tr.stat("f2")}}); err != nil {
-		t.Fatal(err)
-	}
-	tr.open()
+	tr.s = encoded(t, tr.s, "", []cache.Observation{{Path: "f1", Digest: d}, {Path: "f2", Digest: d, Stat: tr.stat("f2")}})
 	if tr.s.top == nil {
 		t.Fatal("no second layer")
 	}
@@ -313,11 +293,7 @@ func BenchmarkChanged(b *testing.B) {
 		}
 		entries = append(entries, cache.Observation{Path: name, Stat: st})
 	}
-	db := open(b, newPath(b))
-	if err := db.SetView(viewKey, nil, nil, entries); err != nil {
-		b.Fatal(err)
-	}
-	s := reopen(b, db).View(viewKey)
+	s := encoded(b, nil, "", entries)
 	b.ReportAllocs()
 	for b.Loop() {
 		if ids, err := s.Changed(root); err != nil || len(ids) > 0 {
@@ -325,3 +301,48 @@ func BenchmarkChanged(b *testing.B) {
 		}
 	}
 }
+
+func TestFile(t *testing.T) {
+	name, key := filepath.Join(t.TempDir(), "trace"), cache.Key{1, 2, 3}
+	list := []cache.Observation{{Path: "a/b", Stat: cache.Stat{Size: 3}}, {Path: "c", Kind: cache.KindAbsent}}
+	b, err := EncodeFile(key, []byte("value"), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, string(b))
+	s := ReadFile(name, key)
+	if s == nil || string(s.Value()) != "value" {
+		t.Fatal("the trace is not read back")
+	}
+	if diff := gocmp.Diff(list, s.All()); diff != "" {
+		t.Error(diff)
+	}
+	if ReadFile(name, cache.Key{}) != nil || ReadFile(name+"x", key) != nil {
+		t.Error("a trace of another key, or of no file")
+	}
+	for i := range b {
+		damaged := slices.Clone(b)
+		damaged[i] ^= 4
+		write(t, name, string(damaged))
+		if s := ReadFile(name, key); s != nil {
+			t.Errorf("byte %d is damaged, and the trace is read", i)
+		}
+		write(t, name, string(b[:i]))
+		if s := ReadFile(name, key); s != nil {
+			t.Errorf("%d bytes are read as a trace", i)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	blob, _ := Encode([]byte("value"), []cache.Observation{{Path: "a/b", Kind: cache.KindGuard, Absent: []string{"c"}}})
+	f.Add(blob, blob)
+	f.Fuzz(func(t *testing.T, base, top []byte) {
+		if s, err := Open(aligned(base), aligned(top)); err == nil {
+			s.All()
+			s.Find("a")
+		}
+	})
+}
+
+func aligned(b []byte) []byte { return append(make([]byte, 0, len(b)+16), b...) }

@@ -1,7 +1,6 @@
-package tree
+package trace
 
 import (
-	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,10 +10,25 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
+// Check compares all observations with the current state. broken holds those that are no longer
+// valid, fresh the current stats of those that are valid although stat does not prove it.
+func (t *Trace) Check(root string) (fresh map[int]cache.Stat, broken []int, err error) {
+	doubts, err := t.Changed(root)
+	fresh = map[int]cache.Stat{}
+	for _, i := range doubts {
+		if st, ok := t.Rehash(root, i); ok {
+			fresh[i] = st
+		} else {
+			broken = append(broken, i)
+		}
+	}
+	return fresh, broken, err
+}
+
 // Rehash compares observation i with the current state by content. ok is true if the content is
 // unchanged although the stat differs; st is the new stat.
-func (v *View) Rehash(root string, i int) (st cache.Stat, ok bool) {
-	s, i := v.layer(i)
+func (t *Trace) Rehash(root string, i int) (st cache.Stat, ok bool) {
+	s, i := t.layer(i)
 	e := &s.entries[i]
 	name := cache.Absolute(root, s.path(i))
 	if e.kind == cache.KindAbsent {
@@ -41,7 +55,7 @@ func isLink(name string) bool {
 }
 
 // same reports whether the content is unchanged.
-func (s *observations) same(e *entry, i int, name string) bool {
+func (s *layer) same(e *entry, i int, name string) bool {
 	want := s.digest(i)
 	switch {
 	case e.kind == cache.KindGuard:
@@ -55,8 +69,8 @@ func (s *observations) same(e *entry, i int, name string) bool {
 	case want == cache.Digest{}:
 		return false
 	case e.kind == cache.KindFolder:
-		d, err := FolderDigest(name)
-		return err == nil && d == want
+		entries, err := os.ReadDir(name)
+		return err == nil && namesDigest(entries) == want
 	}
 	d, err := cache.DigestFile(name)
 	return err == nil && d == want
@@ -64,8 +78,8 @@ func (s *observations) same(e *entry, i int, name string) bool {
 
 // Broken returns the paths at which an observation that Rehash refused has changed. For a guard
 // these are the names that exist now.
-func (v *View) Broken(root string, i int) []string {
-	e := v.At(i)
+func (t *Trace) Broken(root string, i int) []string {
+	e := t.At(i)
 	var out []string
 	for _, n := range e.Absent {
 		name := filepath.Join(e.Path, n)
@@ -86,19 +100,4 @@ func (v *View) Broken(root string, i int) []string {
 func absent(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
-}
-
-// FolderDigest returns a digest of the names in a folder and their types: file, folder, link.
-func FolderDigest(path string) (cache.Digest, error) {
-	entries, err := os.ReadDir(path)
-	return NamesDigest(entries), err
-}
-
-// NamesDigest returns the FolderDigest of a folder with these entries, sorted by name.
-func NamesDigest(entries []fs.DirEntry) cache.Digest {
-	var b []byte
-	for _, e := range entries {
-		b = le.AppendUint32(append(append(b, e.Name()...), 0), uint32(e.Type()))
-	}
-	return sha256.Sum256(b)
 }
