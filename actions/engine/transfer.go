@@ -117,12 +117,13 @@ func (t *Tree) Imported() func(output string) *cache.Record {
 	}
 }
 
-// Covered returns what the fingerprints of the plan's tools cover.
-func (p *Project) Covered(ctx context.Context) execute.Covered {
-	files, asked := probe.Covered(ctx, p.request)
-	c := execute.Covered{Files: map[string][]string{}, Asked: asked}
+// Covered returns what the fingerprints of the plan's tools cover: the files of each tool, and the
+// paths that make kbuild query the tools again when they change.
+func (p *Project) Covered(ctx context.Context) (files map[string][]string, queried []string) {
+	byID, queried := probe.Covered(ctx, p.request)
+	files = map[string][]string{}
 	for name, tool := range p.Tools() {
-		c.Files[name] = files[tool.ID]
+		files[name] = byID[tool.ID]
 	}
-	return c
+	return files, queried
 }

@@ -30,7 +30,8 @@ type intermediates struct {
 	mu      sync.Mutex
 	outputs map[string]cache.Output // of the passes that are up to date or have run, by path
 	present map[string]bool         // files that are in the build tree now
-	ended   map[graph.ActionID]bool // actions that ended before users was counted
+	ended   map[graph.ActionID]int  // how often actions ended before users was counted
+	runs    int                     // how often each action ends: see Runner.ExpectReruns
 	// number of actions that may still read a file; nil until there is a file
 	users map[string]int
 	read  map[string]bool // files that the command of some action reads
@@ -40,7 +41,7 @@ type intermediates struct {
 
 func newIntermediates(m makers, root string, store cache.Store, remake func(context.Context, *graph.Action) error) *intermediates {
 	return &intermediates{makers: m, root: root, store: store, remake: remake, outputs: map[string]cache.Output{}, present: map[string]bool{},
-		ended: map[graph.ActionID]bool{}}
+		ended: map[graph.ActionID]int{}, runs: 1}
 }
 
 // readBy returns the intermediate files that a may read.
@@ -90,7 +91,7 @@ func (p *intermediates) release(a *graph.Action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users == nil {
-		p.ended[a.ID] = true
+		p.ended[a.ID]++
 		return
 	}
 	for _, in := range a.Reads() {
@@ -118,8 +119,8 @@ func (p *intermediates) count() {
 		}
 		reads := commandReads(b, b.Argv)
 		for _, in := range files {
-			if !p.ended[b.ID] {
-				p.users[in]++
+			if n := p.runs - p.ended[b.ID]; n > 0 {
+				p.users[in] += n
 			}
 			p.read[in] = p.read[in] || reads(in)
 		}

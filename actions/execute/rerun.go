@@ -5,113 +5,149 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// rerun implements sched.Runner. It brings a build tree up to date as Runner does, and runs each
-// action again beside the tree. The tree keeps the first outputs.
-type rerun struct {
-	r *Runner
-	// commands run under strace, and actions without a command do not run again
-	traced bool
-	// compares the second run, which is in dir, with the first
-	compare func(a *graph.Action, first, second *cache.Record, dir scratch) error
+// Rerun is a second run of an action beside the build tree, which keeps the first outputs. Its
+// files exist until Close.
+type Rerun struct {
+	Action        *graph.Action
+	First, Second *cache.Record
+
+	r     *Runner
+	dir   scratch
+	moved int // how many outputs of an in-place command were set aside
 }
 
-// Check implements sched.Runner: every action runs.
-func (v *rerun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
-	res, settled := v.r.check(ctx, a)
-	if settled && res.Status == sched.Failed {
-		return res, true
-	}
-	return sched.Result{Reason: "to compare"}, false
-}
+// ExpectReruns prepares for a Rerun of each action after its Check or Execute: the files between
+// passes stay until then. It is called before the first Check.
+func (r *Runner) ExpectReruns() { r.intermediates.runs = 2 }
 
-// Execute implements sched.Runner.
-func (v *rerun) Execute(ctx context.Context, a *graph.Action) (res sched.Result) {
-	v.r.mu.Lock()
-	_, missing := v.r.pending[a.ID]
-	v.r.mu.Unlock()
-	defer func() {
-		if !res.Short {
-			// only once: it counts the remaining readers of the files between passes
-			v.r.intermediates.release(a)
-		}
-	}()
-	if missing {
-		if res := v.r.executeChecked(ctx, a, nil); res.Status == sched.Failed {
-			return res
-		}
-	}
-	if v.traced && a.Kind.InProcess() {
-		return sched.Result{Status: sched.UpToDate}
-	}
-	return v.again(ctx, a)
-}
-
-// again runs an up-to-date action again, and compares the two runs.
-func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
-	key, err := v.r.keys.of(a)
+// Rerun runs an up-to-date action again. The Rerun is nil if the second run failed, or if there is
+// no first one to compare it with because an input changed while it ran. traced runs the commands
+// under strace.
+func (r *Runner) Rerun(ctx context.Context, a *graph.Action, traced bool) (*Rerun, sched.Result) {
+	defer r.intermediates.release(a)
+	key, err := r.keys.of(a)
 	if err != nil {
-		return failed(err)
+		return nil, failed(err)
 	}
-	first := v.r.recorded(a, key.key)
-	if first == nil { // an input changed while it was built
-		return sched.Result{Status: sched.Ran}
+	first := r.recorded(a, key.key)
+	if first == nil {
+		return nil, sched.Result{Status: sched.Ran}
 	}
-	dir, err := v.r.scratches.place(a)
+	dir, err := r.scratches.place(a)
 	if err != nil {
-		return failed(err)
+		return nil, failed(err)
 	}
 	if dir.name != "" {
 		dir.remove(true) // the files of the first run
 	}
-	defer dir.remove(true)
-	dir.traced = v.traced
-	back, err := v.r.tree.setAside(a, dir)
-	if err != nil {
-		return failed(err)
+	dir.traced = traced
+	again := &Rerun{Action: a, First: first, r: r, dir: dir}
+	if err := again.setAside(); err != nil {
+		return nil, failed(errors.Join(err, again.Close()))
 	}
-	rec, stable, res := v.r.produce(ctx, a, key, dir)
-	if res.Status != sched.Failed {
-		if err := v.compare(a, first, rec, dir); err != nil {
-			return failed(errors.Join(err, back()))
+	rec, stable, res := r.produce(ctx, a, key, dir)
+	if res.Status != sched.Failed && a.Intermediate && stable && sameContent(first, rec) {
+		// a later action may read it
+		res = r.publish(ctx, a, rec, res, dir, stable)
+	}
+	if res.Status == sched.Failed {
+		if err := again.Close(); err != nil {
+			res.Err = err
 		}
-		if a.Intermediate && stable && sameContent(first, rec) { // a later action may read it
-			res = v.r.publish(ctx, a, rec, res, dir, stable)
-		}
+		return nil, res
 	}
-	if err := back(); err != nil {
-		return failed(err)
-	}
-	return res
+	again.Second = rec
+	return again, res
 }
 
-// setAside moves the outputs of an in-place command to dir. back moves them back.
-func (t buildTree) setAside(a *graph.Action, dir scratch) (back func() error, err error) {
-	if !a.InPlace {
-		return func() error { return nil }, nil
-	}
-	was := func(i int) string { return dir.file(fmt.Sprintf("was-%d", i)) }
-	moved := 0
-	back = func() error {
-		for i, o := range a.Outputs[:moved] {
-			if err := os.Rename(was(i), t.abs(o)); err != nil {
-				return fmt.Errorf("bringing %s back: %w", o, err)
-			}
-			t.written(o)
-		}
+func sameContent(a, b *cache.Record) bool {
+	return slices.EqualFunc(a.Outputs, b.Outputs, func(a, b cache.Output) bool {
+		return a.Digest == b.Digest && a.Exec == b.Exec
+	})
+}
+
+// setAside moves the outputs of an in-place command to its scratch folder.
+func (again *Rerun) setAside() error {
+	if !again.Action.InPlace {
 		return nil
 	}
-	for i, o := range a.Outputs {
-		if err := os.Rename(t.abs(o), was(i)); err != nil {
-			return nil, errors.Join(fmt.Errorf("setting the old %s aside: %w", o, err), back())
+	for i, o := range again.Action.Outputs {
+		if err := os.Rename(again.r.tree.abs(o), again.aside(i)); err != nil {
+			return fmt.Errorf("setting the old %s aside: %w", o, err)
 		}
-		moved++
-		t.written(o)
+		again.moved++
+		again.r.tree.written(o)
 	}
-	return back, nil
+	return nil
+}
+
+func (again *Rerun) aside(i int) string { return again.dir.file(fmt.Sprintf("was-%d", i)) }
+
+// Close moves the first outputs of an in-place command back, and removes the files of the second
+// run.
+func (again *Rerun) Close() error {
+	defer again.dir.remove(true)
+	for _, log := range again.Logs() {
+		os.Remove(log.File)
+	}
+	for i, o := range again.Action.Outputs[:again.moved] {
+		if err := os.Rename(again.aside(i), again.r.tree.abs(o)); err != nil {
+			return fmt.Errorf("bringing %s back: %w", o, err)
+		}
+		again.r.tree.written(o)
+	}
+	return nil
+}
+
+// CopyOutput copies output i of the second run to the file name.
+func (again *Rerun) CopyOutput(i int, name string) error {
+	return copyFile(again.r.outputFile(again.Action, i, again.dir), name)
+}
+
+// Log is what strace wrote about a command that ran in a folder.
+type Log struct{ File, Dir string }
+
+// Logs returns the logs of the action's commands. A command that did not run has no file.
+func (again *Rerun) Logs() (logs []Log) {
+	for _, d := range []scratch{again.dir, again.dir.again()} {
+		logs = append(logs, Log{d.file(straceFile), d.cwd(again.r.Root, again.Action)})
+	}
+	return logs
+}
+
+// Own returns the folders and prefixes of names that only this run uses, and the paths that lead to
+// them.
+func (again *Rerun) Own() (own, via []string) {
+	dir, short := again.dir, again.r.scratches.short
+	own = []string{again.r.tree.abs(filepath.Join(dir.dir, dir.name))}
+	if short != "" {
+		own, via = append(own, filepath.Dir(short)), []string{short, dir.tmp}
+	}
+	return own, via
+}
+
+// Known returns the paths that the record of the action covers.
+func (again *Rerun) Known() (known []string) {
+	r, a := again.r, again.Action
+	known = slices.Concat(r.discovery.Uses(r.lastRecord(a)), a.Step().UnkeyedPaths,
+		[]string{a.Link().HostRefs})
+	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
+		known = append(append(known, r.discovery.Shadows(rec)...), rec.Passed...)
+	}
+	for _, s := range a.Step().Staged {
+		known = append(known, s.From)
+	}
+	known = slices.DeleteFunc(known, func(p string) bool { return p == "" })
+	for i, p := range known {
+		known[i] = r.tree.abs(p)
+	}
+	return known
 }

@@ -112,21 +112,3 @@ func TestRunner(t *testing.T) {
 		t.Errorf("copied %q", text)
 	}
 }
-
-// A command that does not make the same again is found, and the tree stays as it was built.
-func TestRebuild(t *testing.T) {
-	l := newLab(t, `echo >>count; echo >>ran; cat a.c count >"$0"; echo "a.o: a.c" >"$1"`)
-	l.write("a.c", "")
-	l.build(l.lateRunner())
-	was := l.digest("a.o")
-	v := NewRebuild(l.lateRunner(), t.TempDir())
-	if _, ran := l.all(v); ran == 0 {
-		t.Error("nothing ran again")
-	}
-	if n, differ := v.Checked(); n != 1 || len(differ) != 1 || !slices.Equal(differ[0].Outputs, []string{"a.o"}) {
-		t.Errorf("checked %d, different: %+v", n, differ)
-	}
-	if l.digest("a.o") != was {
-		t.Error("the tree is not as it was")
-	}
-}

@@ -60,6 +60,7 @@ var allowed = map[string]string{
 	"actions/pptext":               "",
 	"actions/engine":               "hcl/manifest hcl/optfile graph graph/gencode graph/plan graph/compiler/host actions/execute actions/probe actions/toolkit actions/run actions/sched actions/jobserver cache cache/disk cache/regular cache/remote cache/trace cache/tree",
 	"actions/execute":              "graph graph/gencode graph/modinfo graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang cache actions/advice actions/discover actions/pptext actions/fatbin actions/modules actions/run actions/sched actions/strace cache/regular cache/remote cache/tree",
+	"actions/verify":               "graph graph/compiler graph/compiler/nvcc cache actions/execute actions/sched actions/strace cache/regular",
 	"actions/discover":             "graph graph/compiler graph/compiler/host graph/compiler/nvcc actions/pptext cache cache/regular",
 	"cache":                        "cache/regular",
 	"cache/disk":                   "cache cache/regular",

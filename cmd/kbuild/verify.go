@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
-	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/actions/strace"
+	"github.com/kbuild-dev/kbuild/actions/verify"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
@@ -80,11 +80,11 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 // rebuild builds targets, reruns all their actions and compares the outputs byte by byte.
 func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	w := c.workspace()
-	var again *execute.Rebuild
+	var again *verify.Rebuild
 	root, sum, err := w.RunAgain(cmd.Targets, func(_ context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
 		folder := engine.State(p.Project, "rebuilt")
 		os.RemoveAll(folder)
-		again = execute.NewRebuild(t.Runner, folder)
+		again = verify.NewRebuild(t.Runner, folder)
 		return again, nil
 	})
 	if again == nil {
@@ -94,7 +94,7 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	return errors.Join(c.ended(sum, err), c.showDifferences(root, checked, differ))
 }
 
-func (c *cli) showDifferences(root string, checked int, differ []execute.Difference) error {
+func (c *cli) showDifferences(root string, checked int, differ []verify.Difference) error {
 	enc := json.NewEncoder(c.out)
 	for _, d := range differ {
 		if c.JSON {
@@ -131,9 +131,10 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 		return usagef("cache verify --trace runs commands under strace, which %v", err)
 	}
 	w := c.workspace()
-	var again *execute.Trace
+	var again *verify.Trace
 	_, sum, err := w.RunAgain(cmd.Targets, func(ctx context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
-		again = execute.NewTrace(t.Runner, p.Covered(ctx))
+		files, queried := p.Covered(ctx)
+		again = verify.NewTrace(t.Runner, files, queried)
 		return again, nil
 	})
 	if again == nil {
@@ -143,7 +144,7 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	return errors.Join(c.ended(sum, err), c.showUnrecorded(checked, found))
 }
 
-func (c *cli) showUnrecorded(checked int, found []execute.Unrecorded) error {
+func (c *cli) showUnrecorded(checked int, found []verify.Unrecorded) error {
 	enc := json.NewEncoder(c.out)
 	for i, u := range found {
 		a := u.Action

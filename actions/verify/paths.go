@@ -1,9 +1,8 @@
-package execute
+package verify
 
 import (
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -102,10 +101,8 @@ func (s pathSet) add(names ...string) {
 // missing element above it, or one that is not a folder: that has to change first. Every link on
 // the way must be in the set as well, since a link may change.
 func (s pathSet) has(p place) bool {
-	for _, l := range p.links {
-		if !s.links[l] {
-			return false
-		}
+	if !s.hasLinks(p) {
+		return false
 	}
 	for name := p.real; ; name = name[:strings.LastIndexByte(name, '/')] {
 		if s.real[name] {
@@ -115,6 +112,11 @@ func (s pathSet) has(p place) bool {
 			return false
 		}
 	}
+}
+
+// hasLinks reports whether all links on the way to a path are in the set.
+func (s pathSet) hasLinks(p place) bool {
+	return !slices.ContainsFunc(p.links, func(l string) bool { return !s.links[l] })
 }
 
 // hasBelow reports whether the set accounts for a missing folder. If the set has a file below
@@ -145,16 +147,4 @@ func (s pathSet) hasLink(name string) bool {
 func within(name, dir string) bool {
 	rel, ok := strings.CutPrefix(name, dir)
 	return ok && (rel == "" || strings.HasPrefix(rel, "/") || dir == "/")
-}
-
-// ofProgram returns the files that the kernel reads to run a program: the interpreter of a script,
-// or the dynamic loader.
-func ofProgram(file string) []string {
-	if name := scriptInterpreter(file); name != "" {
-		return []string{name}
-	}
-	if name := elfInterpreter(file); filepath.IsAbs(name) {
-		return []string{name}
-	}
-	return nil
 }

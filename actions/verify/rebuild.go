@@ -1,0 +1,111 @@
+package verify
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+)
+
+// Rebuild implements sched.Runner. The outputs of the second run must have the bytes that the
+// record names. A difference means that the command is not deterministic, or that it has an input
+// that no key covers.
+type Rebuild struct {
+	twice
+	kept string // folder for outputs that differ
+
+	checked int
+	differ  []Difference
+}
+
+// Difference describes an action whose second run wrote or read something else.
+type Difference struct {
+	Action  *graph.Action
+	Outputs []string // outputs that differ, as the action names them
+	Kept    []string // their files from the second run
+	// files that the second run read and the record lacks, or has with other content
+	Read []string
+}
+
+// NewRebuild returns a Rebuild that runs actions by r, and keeps outputs that differ in folder.
+func NewRebuild(r *execute.Runner, folder string) *Rebuild {
+	return &Rebuild{twice: newTwice(r), kept: folder}
+}
+
+// Execute implements sched.Runner.
+func (v *Rebuild) Execute(ctx context.Context, a *graph.Action) sched.Result {
+	if res := v.first(ctx, a); res.Status == sched.Failed {
+		return res
+	}
+	again, res := v.runner.Rerun(ctx, a, false)
+	if again == nil {
+		return res
+	}
+	d := v.compare(again)
+	if err := again.Close(); err != nil {
+		return sched.Result{Status: sched.Failed, Err: err}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.checked++
+	if len(d.Outputs)+len(d.Read) > 0 {
+		v.differ = append(v.differ, d)
+	}
+	return res
+}
+
+// Checked returns how many actions ran again so far, and the differences found.
+func (v *Rebuild) Checked() (int, []Difference) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.checked, slices.Clone(v.differ)
+}
+
+// compare compares the second record with the first, and keeps the outputs that differ.
+func (v *Rebuild) compare(again *execute.Rerun) Difference {
+	a := again.Action
+	d := Difference{Action: a, Read: newlyRead(again.First, again.Second)}
+	for i, o := range again.Second.Outputs {
+		// an output that lists durations differs from run to run
+		was := again.First.Outputs[i]
+		if o.Digest == was.Digest && o.Exec == was.Exec ||
+			compiler.IsTimeTrace(a, o.Path) || nvcc.IsTimeFile(a, o.Path) {
+			continue
+		}
+		d.Outputs = append(d.Outputs, o.Path)
+		kept := filepath.Join(v.kept, strings.TrimPrefix(o.Path, v.runner.Graph.BuildDir+"/"))
+		if os.MkdirAll(filepath.Dir(kept), 0o777) == nil && again.CopyOutput(i, kept) == nil {
+			d.Kept = append(d.Kept, kept)
+		}
+	}
+	return d
+}
+
+// newlyRead returns the files that the second run read, and the first did not read with this
+// content. A header with a normal form may have other comments than the first run read
+// (discover.HoldsInTokens). Then a comparison of the outputs is enough.
+func newlyRead(first, second *cache.Record) []string {
+	known := map[string]cache.Digest{}
+	for _, f := range first.Discovered {
+		known[f.Path] = f.Digest
+	}
+	var out []string
+	for _, f := range second.Discovered {
+		d, ok := known[f.Path]
+		hasForm := slices.ContainsFunc(first.Forms, func(form cache.FileDigest) bool {
+			return form.Path == f.Path
+		})
+		if !ok || d != f.Digest && !hasForm {
+			out = append(out, f.Path)
+		}
+	}
+	return out
+}
