@@ -13,8 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // The assembler reads files for .incbin and .include, and no dependency file names them.

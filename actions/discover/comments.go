@@ -9,7 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // # Edits of comments

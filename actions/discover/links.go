@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // The linker itself reports, while it links, which files it probed. With --verbose GNU ld prints
@@ -53,7 +53,7 @@ func TellsUser(a *graph.Action) bool {
 // is false if one of them changed concurrently.
 func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache.Record) (stable bool) {
 	stable = true
-	for _, candidates := range compiler.DeviceLibraries(argv, lld) {
+	for _, candidates := range toolchain.DeviceLibraries(argv, lld) {
 		for _, file := range candidates {
 			file = d.Name(file)
 			if d.hasFile(file) {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Where nvcc links device code as one command, it also compiles link.stub, and searches the

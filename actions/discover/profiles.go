@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // A compile that is guided by a profile reads it, and no dependency file names it. gcc derives the

@@ -9,8 +9,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // A driver finds the programs that it runs, the start files and the folders of libraries by -B,
@@ -77,7 +77,7 @@ func (d *drivers) linkerCommand(ctx context.Context, a *graph.Action) []string {
 	}
 	printed, _ := d.ask(ctx, a, append(slices.Clone(a.Argv), "-###"), false)
 	for line := range strings.Lines(printed) {
-		words, err := compiler.ShellWords(strings.TrimSpace(line), nil)
+		words, err := toolchain.ShellWords(strings.TrimSpace(line), nil)
 		if err == nil && len(words) > 1 && strings.Contains(words[0], "/") && slices.Contains(linkers, path.Base(words[0])) {
 			return words
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // A new file shadows a header if it is in a folder that the compiler searches earlier: it is read
@@ -243,7 +243,7 @@ func forcedIn(a *graph.Action, headers []string) (names []string) {
 		}
 	}
 	for _, h := range headers {
-		if base := path.Base(h); slices.Contains(compiler.FirstHeaders, base) {
+		if base := path.Base(h); slices.Contains(toolchain.FirstHeaders, base) {
 			names = append(names, base)
 		}
 	}

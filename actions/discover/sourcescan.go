@@ -12,7 +12,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // No dependency file lists what a source or header queries. It is found by scanning the text. Where

@@ -10,8 +10,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
-	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
 // nvcc reads options from the environment, and these may name files of options. kbuild replaces

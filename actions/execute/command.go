@@ -14,7 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // perform does the work of an action. functions are those that ptxas reported.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // maxArgs is the length from which arguments move to a response file. Linux allows 2 MiB for
@@ -28,7 +28,7 @@ func commandLine(root string, a *graph.Action, argv []string, dir scratch) ([]st
 			argv[i] = names.Replace(arg)
 		}
 		if a.Step().EmptyCwd && a.Kind == graph.NVLink {
-			argv = compiler.MapLibraryFolders(argv, func(dir string) string { return cache.Absolute(root, dir) })
+			argv = toolchain.MapLibraryFolders(argv, func(dir string) string { return cache.Absolute(root, dir) })
 		}
 	default:
 		names, err := tempNames(a, dir)
@@ -64,7 +64,7 @@ func respond(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	}
 	name := dir.seen().file("args.rsp")
 	if rsp.Flag == nvcc.OptionsFile.Flag {
-		name = compiler.ListWord(name)
+		name = toolchain.ListWord(name)
 	}
 	return append(argv[:rsp.From:rsp.From], rsp.Flag+name), nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // execute runs a. It retries once if an input's time is too recent to rule out a race: see
@@ -148,7 +148,7 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, pri
 // paths, so another version of clang may use other ones. A missing trace does not fail the compile:
 // its output is an empty trace.
 func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
-	if slices.Contains(a.Tools, "nvcc") || a.Kind != graph.Compile || !compiler.IsTimeTrace(a, a.Outputs[len(a.Outputs)-1]) {
+	if slices.Contains(a.Tools, "nvcc") || a.Kind != graph.Compile || !toolchain.IsTimeTrace(a, a.Outputs[len(a.Outputs)-1]) {
 		return nil
 	}
 	patterns := []string{"*.json"}

@@ -15,7 +15,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // ended is the error of a command that a signal ended, or that got no memory. It says nothing about

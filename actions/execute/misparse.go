@@ -13,7 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // A toolkit that is newer than kbuild may do something between its passes that its dry run does not
@@ -51,7 +51,7 @@ func (m *misparses) all() []Misparse {
 // confirm checks whether a pass failed because kbuild misparsed its compiler's dry run.
 func (m *misparses) confirm(ctx context.Context, a *graph.Action, res sched.Result) {
 	var e *ended
-	if a.Driver().Argv == nil || a.Driver().DryRunKey == "" || res.Argv == nil && a.Kind != graph.Join || errors.As(res.Err, &e) || compiler.BlamesSource(res.Output) ||
+	if a.Driver().Argv == nil || a.Driver().DryRunKey == "" || res.Argv == nil && a.Kind != graph.Join || errors.As(res.Err, &e) || toolchain.BlamesSource(res.Output) ||
 		diskFull(m.processes.scratches.dir) || m.isKnown(a.Driver().DryRunKey) || !m.hasInputs(a.Driver().Argv) || !m.plainWorks(ctx, a) {
 		return
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // The passes behind the preprocessor read little: cicc and cudafe++ a text, ptxas PTX, nvlink
@@ -333,7 +333,7 @@ func (p *remoteRequest) addEnv(a *graph.Action) error {
 				return err
 			}
 			e = name + "=" + p.name(value)
-		case strings.Contains(value, "/") && e != compiler.Anywhere:
+		case strings.Contains(value, "/") && e != toolchain.Anywhere:
 			return fmt.Errorf("nobody knows what %s names", e)
 		}
 		p.cmd.Env = append(p.cmd.Env, e)
@@ -510,7 +510,7 @@ func exists(file string) bool {
 
 // addLibraries adds the files that -l may resolve to.
 func (p *remoteRequest) addLibraries(a *graph.Action, argv []string) error {
-	for _, candidates := range compiler.DeviceLibraries(argv, a.Kind == graph.LLD) {
+	for _, candidates := range toolchain.DeviceLibraries(argv, a.Kind == graph.LLD) {
 		found := false
 		for _, file := range candidates {
 			if file = cache.Absolute(p.root, file); exists(file) {

@@ -14,7 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 )
 
 // A device compile by clang reads a source and its headers. A remote compile reads a single text,

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // pkgName returns the pkg-config name of a library: the name of the package for the library of that

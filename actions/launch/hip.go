@@ -12,11 +12,11 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // hipCompile is a split compile of HIP by hipcc or clang.
@@ -103,7 +103,7 @@ func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
 	if i := slices.IndexFunc(argv, clang.LooksInRelative); i >= 0 {
 		return leave("%s is relative, and clang is asked in another folder", argv[i])
 	}
-	q := compiler.Question{Tool: "hip", Args: clang.Query(argv, "", f.host.Source, output+".o")}
+	q := toolchain.Question{Tool: "hip", Args: clang.Query(argv, "", f.host.Source, output+".o")}
 	isID := func(a string) bool { return strings.HasPrefix(a, clang.CUID) }
 	if i := slices.IndexFunc(argv, isID); i >= 0 { // the driver may print a message about it
 		q.Args = append(q.Args, argv[i])
@@ -144,13 +144,13 @@ func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
 func (b *build) planHIP() {
 	c := b.host
 	b.debug = host.RecordsLines(c.Argv)
-	env := append([]string{compiler.Anywhere}, b.HIP.Env...)
+	env := append([]string{toolchain.Anywhere}, b.HIP.Env...)
 	if b.debug {
 		env[0] = "PWD=" + os.Getenv("PWD")
 	}
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Archs: c.GPU.Archs, Mode: c.GPU.Mode, Argv: c.Argv, Env: env, Inputs: []string{c.Source},
 		Outputs: []string{output + ".o"}, Depfile: depfile, Tools: []string{"hip"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	b.hip.Split(compiler.Unit{Whole: whole, Env: env, Dir: partsDir, ID: b.hipID(), Lines: b.debug, Emit: func(a *graph.Action) {
+	b.hip.Split(toolchain.Unit{Whole: whole, Env: env, Dir: partsDir, ID: b.hipID(), Lines: b.debug, Emit: func(a *graph.Action) {
 		if a.Kind == graph.HostPart && c.Deps != "" && !c.Own {
 			a.Argv = append(slices.Clone(a.Argv), c.GPU.Targets...)
 			a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps

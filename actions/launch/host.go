@@ -16,9 +16,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/hcl/optfile"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
 )
 
 // hostCompiler matches the names of compilers of C and C++: x86_64-linux-gnu-g++-12.
@@ -78,7 +78,7 @@ func (b *build) planHost() {
 		return
 	}
 	c := b.host
-	a := &graph.Action{Kind: graph.HostCompile, Name: c.Source, Argv: c.Argv, Env: []string{compiler.Anywhere}, Inputs: []string{c.Source}, Outputs: []string{output + ".o"},
+	a := &graph.Action{Kind: graph.HostCompile, Name: c.Source, Argv: c.Argv, Env: []string{toolchain.Anywhere}, Inputs: []string{c.Source}, Outputs: []string{output + ".o"},
 		Depfile: depfile, Tools: []string{"cxx"}, Work: graph.Work{Step: &graph.Step{}}}
 	if c.Deps != "" && !c.Own {
 		a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps
@@ -164,7 +164,7 @@ func (b *build) readsTheSame(ctx context.Context) bool {
 		// otherwise it prefers the shorter of two names
 		argv = append(argv, "-fno-canonical-system-headers")
 	}
-	res, err := run.Run(ctx, run.Command{Argv: argv, Dir: l.Dir, Env: append(b.env.All, "TMPDIR="+placeDir, compiler.Anywhere)})
+	res, err := run.Run(ctx, run.Command{Argv: argv, Dir: l.Dir, Env: append(b.env.All, "TMPDIR="+placeDir, toolchain.Anywhere)})
 	if err != nil || res.ExitCode != 0 {
 		return false
 	}

@@ -26,12 +26,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/hcl/optfile"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
 )
 
 // Launch is a command line of a compiler.
@@ -277,17 +277,17 @@ func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err error) {
 	argv, source := f.wholeArgv(), f.command.Source
 	if n := len(f.command.Linked); n > 0 {
-		argv = append(argv[:len(argv)-n], compiler.QueryInput)
+		argv = append(argv[:len(argv)-n], toolchain.QueryInput)
 	}
-	q := compiler.Question{Tool: "nvcc", Args: append(nvcc.Query(argv, source, f.output(), depfile), more...)}
+	q := toolchain.Question{Tool: "nvcc", Args: append(nvcc.Query(argv, source, f.output(), depfile), more...)}
 	return f.answer(ctx, q, "nvcc --dryrun")
 }
 
 // answer returns the driver's answer to a query, and queries the driver if the answer is not known.
 // by names the driver and the option of the query.
-func (f *facts) answer(ctx context.Context, q compiler.Question, by string) (run plan.DryRun, err error) {
+func (f *facts) answer(ctx context.Context, q toolchain.Question, by string) (run plan.DryRun, err error) {
 	if _, known := f.steps.Runs[q.Key()]; !known {
-		if err := f.steps.Query(ctx, []compiler.Question{q}); err != nil {
+		if err := f.steps.Query(ctx, []toolchain.Question{q}); err != nil {
 			return run, err
 		}
 	}
@@ -459,7 +459,7 @@ func (b *build) plan() error {
 	c, k := b.command, b.CUDA
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Named: b.name(), Emit: b.emit, Files: c.Deps != nil || b.launch.Base.Dir != "", Own: c.Deps != nil && c.Deps.Own, Plain: true}
+	u := toolchain.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Named: b.name(), Emit: b.emit, Files: c.Deps != nil || b.launch.Base.Dir != "", Own: c.Deps != nil && c.Deps.Own, Plain: true}
 	kit := nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, LibNVVM: k.LibNVVM}
 	if b.link != nil {
 		whole.Kind, whole.Name, whole.Inputs, whole.Depfile, whole.Work.Link = graph.DeviceLink, c.Output, c.Linked, "", &graph.Link{LTO: c.Mode == "lto"}
@@ -474,7 +474,7 @@ func (b *build) plan() error {
 	u.Lines = b.debug || strings.Contains(filepath.Base(k.HostCXX.Path), "clang")
 	s := nvcc.NewSplit(u, kit, b.passes.Env)
 	if b.debug { // the outputs record the folder, as without kbuild
-		s.Env = append(slices.DeleteFunc(slices.Clone(s.Env), func(e string) bool { return e == compiler.Anywhere }), "PWD="+os.Getenv("PWD"))
+		s.Env = append(slices.DeleteFunc(slices.Clone(s.Env), func(e string) bool { return e == toolchain.Anywhere }), "PWD="+os.Getenv("PWD"))
 	}
 	s.Compile(b.passes)
 	return b.graph.Seal()

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/hcl/optfile"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
 )
 
 // writeOut replaces the files of options in a command line by their content, as by does, and

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clangcuda"
 )
 
 // isClang reports whether a compiler of the toolchain block is a clang, by its name. nvcc then only
@@ -92,8 +92,8 @@ func sameFile(a, b string) bool {
 
 // clangSteps queries the steps of a compile for some GPU.
 func (w *hostEnv) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
-	compile := compiler.Compile{Source: clang.QuerySource, Output: compiler.AskOutput, Codes: []gencode.Code{arch}}
-	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, "", compiler.Options{})
+	compile := toolchain.Compile{Source: clang.QuerySource, Output: toolchain.AskOutput, Codes: []gencode.Code{arch}}
+	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, "", toolchain.Options{})
 	return w.steps(append(argv[:1:1], clang.Query(argv, "", compile.Source, compile.Output)...), nil)
 }
 

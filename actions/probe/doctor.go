@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Doctor reports what a build would find, with a fix for each fault. It returns whether everything
@@ -144,11 +144,11 @@ func (w *hostEnv) unsplit(k *plan.Toolkit) string {
 		return "it compiles for no architecture"
 	}
 	cc := nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path}
-	compile := cc.Compile(compiler.Compile{Source: "a.cu", Output: "a.o", Depfile: "a.d", Mode: "whole", Codes: k.Archs[:1]}, compiler.Options{})
-	link := cc.DeviceLink(nvcc.DeviceLink{Inputs: []string{compiler.QueryInput}, Output: "a.o", Codes: k.Archs[:1]}, compiler.Options{})
+	compile := cc.Compile(toolchain.Compile{Source: "a.cu", Output: "a.o", Depfile: "a.d", Mode: "whole", Codes: k.Archs[:1]}, toolchain.Options{})
+	link := cc.DeviceLink(nvcc.DeviceLink{Inputs: []string{toolchain.QueryInput}, Output: "a.o", Codes: k.Archs[:1]}, toolchain.Options{})
 	steps := &Steps{drivers: map[string]driver{"nvcc": {k.NVCC.Path, os.Environ()}}}
 	answer := func(argv []string) (string, error) {
-		a, _ := steps.ask(w.ctx, compiler.Question{Tool: "nvcc", Args: nvcc.Query(argv, "a.cu", "a.o", "a.d")})
+		a, _ := steps.ask(w.ctx, toolchain.Question{Tool: "nvcc", Args: nvcc.Query(argv, "a.cu", "a.o", "a.d")})
 		if a.Error != "" {
 			return "", fmt.Errorf("nvcc --dryrun: %s", a.Error)
 		}

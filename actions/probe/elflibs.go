@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // clang is a driver of 100 KB around libclang-cpp.so and libLLVM.so, and Debian's ld and as keep
@@ -26,8 +26,8 @@ import (
 // program. Tools are identified by the libraries in absolute folders, so they must run with those.
 func AbsoluteLibraries() error {
 	const name = "LD_LIBRARY_PATH"
-	if list := os.Getenv(name); list != compiler.LibraryPath(list) {
-		return os.Setenv(name, compiler.LibraryPath(list))
+	if list := os.Getenv(name); list != toolchain.LibraryPath(list) {
+		return os.Setenv(name, toolchain.LibraryPath(list))
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 )
 
 // hipccVerbose makes hipcc print the command that it runs.
@@ -219,13 +219,13 @@ func (w *hostEnv) offloadPrograms(clang string, parts map[string]string) map[str
 
 // compileAndLink queries the steps of a compile and of a link of its output.
 func (w *hostEnv) compileAndLink(k *plan.HIP) (compile, link clang.Steps) {
-	return w.hipSteps(k, "-c", "-x", "hip", clang.QuerySource), w.hipSteps(k, "--hip-link", compiler.QueryInput)
+	return w.hipSteps(k, "-c", "-x", "hip", clang.QuerySource), w.hipSteps(k, "--hip-link", toolchain.QueryInput)
 }
 
 // hipSteps queries the steps of a command for gfx906, which every clang knows.
 func (w *hostEnv) hipSteps(k *plan.HIP, args ...string) clang.Steps {
 	argv := append([]string{k.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
-	return w.steps(append(argv, "-o", compiler.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
+	return w.steps(append(argv, "-o", toolchain.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
 }
 
 // steps queries hipcc or clang. A failed query is not an error here: its output still has steps,

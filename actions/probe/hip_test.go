@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // rocmDir is a ROCm whose programs are scripts. hipcc prints the clang command that it makes and
@@ -103,7 +103,7 @@ func hipSteps(t *testing.T, called string) {
 	dir := rocmDir(t)
 	write(t, filepath.Join(dir, "called"), called, 0o644)
 	memo, other := t.TempDir(), t.TempDir()
-	question := compiler.Question{Tool: "hip", Args: []string{"-###", "-c"}}
+	question := toolchain.Question{Tool: "hip", Args: []string{"-###", "-c"}}
 	ask := func(libs string) plan.DryRun {
 		vars := map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
 		if libs != "" {
@@ -115,7 +115,7 @@ func hipSteps(t *testing.T, called string) {
 		}
 		s := OpenSteps(memo, plan.Facts{HIP: k}, os.Environ(), nil)
 		if _, known := s.Runs[question.Key()]; !known {
-			if err := s.Query(t.Context(), []compiler.Question{question}); err != nil {
+			if err := s.Query(t.Context(), []toolchain.Question{question}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,13 +143,13 @@ func TestHIPWrapperIsAsked(t *testing.T) {
 	wrapper := filepath.Join(dir, "clang-linker-wrapper")
 	write(t, wrapper, "#!/bin/sh\necho \"$*\"\ntr -d '\\000' <kbuild_input.o | grep -ac 'amdgcn-amd-amdhsa'\n", 0o755)
 	s := OpenSteps(dir, plan.Facts{HIP: &plan.HIP{Driver: plan.Tool{Path: "/nowhere/hipcc"}}}, os.Environ(), nil)
-	q := compiler.Question{Tool: "hip", Program: wrapper, Args: []string{"--dry-run"}, Offload: []string{"gfx906"}}
+	q := toolchain.Question{Tool: "hip", Program: wrapper, Args: []string{"--dry-run"}, Offload: []string{"gfx906"}}
 	other := q
 	other.Offload = []string{"gfx90a"}
 	if q.Key() == other.Key() || !strings.HasPrefix(q.Key(), "hip\n") {
 		t.Errorf("two questions have the key %q", q.Key())
 	}
-	if err := s.Query(t.Context(), []compiler.Question{q}); err != nil {
+	if err := s.Query(t.Context(), []toolchain.Question{q}); err != nil {
 		t.Fatal(err)
 	}
 	if a := s.Runs[q.Key()]; a.Text != "--dry-run\n1\n" {

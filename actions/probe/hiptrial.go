@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 )
 
 // Only the tools of the same LLVM read its bitcode. clang looks for lld first in the folder of the

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // compiler finds and identifies a gcc-like host compiler: the requested one, or the first of the

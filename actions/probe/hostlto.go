@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // clangRE matches the start of every clang's version text: "Debian clang version 15.0.6", "AMD

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // nvlink of CUDA 13 loses the floating-point options that LTO-IR was compiled with. The program

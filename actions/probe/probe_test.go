@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // toolkitDir makes a toolkit of shell scripts in the layout of NVIDIA's installer, which says that
@@ -202,7 +202,7 @@ func TestDamagedMemo(t *testing.T) {
 	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	k := collect(t, r).CUDA
 	steps := func(keyEnv ...string) *Steps { return OpenSteps(r.MemoPath, plan.Facts{CUDA: k}, os.Environ(), keyEnv) }
-	if err := steps().Query(t.Context(), []compiler.Question{{Tool: "nvcc", Args: []string{"--dryrun", "a.cu"}}}); err != nil {
+	if err := steps().Query(t.Context(), []toolchain.Question{{Tool: "nvcc", Args: []string{"--dryrun", "a.cu"}}}); err != nil {
 		t.Fatal(err)
 	}
 	memo, key := r.memo()
@@ -243,8 +243,8 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 	k := &plan.Toolkit{NVCC: plan.Tool{Path: nvcc, ID: "1"}}
 	steps := func() *Steps { return OpenSteps(dir, plan.Facts{CUDA: k}, os.Environ(), nil) }
 	ask := func(s *Steps, question string) plan.DryRun {
-		q := compiler.Question{Tool: "nvcc", Args: []string{question}}
-		if err := s.Query(t.Context(), []compiler.Question{q}); err != nil {
+		q := toolchain.Question{Tool: "nvcc", Args: []string{question}}
+		if err := s.Query(t.Context(), []toolchain.Question{q}); err != nil {
 			t.Fatal(err)
 		}
 		return s.Runs[q.Key()]

@@ -19,16 +19,16 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Steps remembers the output of nvcc --dryrun, hipcc -### and clang -### for some tools and one
 // environment. It is only a memo: without its file the tools are queried again.
 type Steps struct {
-	Runs map[string]plan.DryRun // by compiler.Question.Key
+	Runs map[string]plan.DryRun // by toolchain.Question.Key
 
 	// fleeting holds queries whose answers are not saved: failures of the moment, and refusals of
 	// clang.
@@ -122,7 +122,7 @@ func lacksLibs(text string) bool {
 }
 
 // Query queries the tools and remembers the answers.
-func (s *Steps) Query(ctx context.Context, questions []compiler.Question) error {
+func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error {
 	answers := make([]plan.DryRun, len(questions))
 	trouble := make([]bool, len(questions))
 	var g errgroup.Group
@@ -144,14 +144,14 @@ func (s *Steps) Query(ctx context.Context, questions []compiler.Question) error 
 	return nil
 }
 
-func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRun, trouble bool) {
+func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer plan.DryRun, trouble bool) {
 	dir, err := queryFolder()
 	if err != nil {
 		return plan.DryRun{Error: err.Error()}, true
 	}
 	defer os.RemoveAll(dir)
 	if q.Offload != nil {
-		if err := os.WriteFile(filepath.Join(dir, compiler.QueryInput), fatbin.EmptyOffload(q.Offload), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, toolchain.QueryInput), fatbin.EmptyOffload(q.Offload), 0o666); err != nil {
 			return plan.DryRun{Error: err.Error()}, true
 		}
 	}
@@ -185,7 +185,7 @@ func queryFolder() (dir string, err error) {
 	if dir, err = makeTemp("kbuild-ask-"); err != nil {
 		return "", err
 	}
-	for _, name := range []string{clang.QuerySource, compiler.QueryInput} {
+	for _, name := range []string{clang.QuerySource, toolchain.QueryInput} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			os.RemoveAll(dir)
 			return "", err

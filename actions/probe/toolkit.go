@@ -13,10 +13,10 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // installs tells the user how kbuild itself installs a toolkit.
@@ -252,7 +252,7 @@ func (w *hostEnv) dryRun(nvcc string) (dry, string) {
 		case "NVVMIR_LIBRARY_DIR":
 			d.irLibs = m[2]
 		case "LD_LIBRARY_PATH":
-			dirs := compiler.LibraryPath(m[2])
+			dirs := toolchain.LibraryPath(m[2])
 			if d.libPath = filepath.SplitList(dirs); dirs != m[2] {
 				d.startWith = dirs
 			}
@@ -274,7 +274,7 @@ func (w *hostEnv) dryRun(nvcc string) (dry, string) {
 // step reads the nvvm folder and the link stub from a command of the link. Words may contain
 // blanks, since folders may.
 func (d *dry) step(line string) {
-	words, err := compiler.ShellWords(strings.TrimPrefix(line, "#$ "), nil)
+	words, err := toolchain.ShellWords(strings.TrimPrefix(line, "#$ "), nil)
 	if err != nil {
 		return
 	}
@@ -290,7 +290,7 @@ func (d *dry) step(line string) {
 
 // dirsOf returns the folders in options such as "-L/x/lib" -I/y "-isystem" "/z".
 func dirsOf(flags string) (dirs []string) {
-	words, err := compiler.ShellWords(flags, nil)
+	words, err := toolchain.ShellWords(flags, nil)
 	if err != nil {
 		return nil
 	}

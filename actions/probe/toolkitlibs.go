@@ -13,9 +13,9 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // A link searches for the toolkit's libraries. A search that fails in the toolkit continues in the
@@ -154,8 +154,8 @@ func (w *hostEnv) libNVVM(d dry, version string) (file, fault string) {
 		own = have[0]
 	}
 	if own != "" {
-		dir := compiler.ShellWord(filepath.Dir(want))
-		return own, fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. Run: mkdir -p %s && ln -s %s %s", want, dir, compiler.ShellWord(own), compiler.ShellWord(want))
+		dir := toolchain.ShellWord(filepath.Dir(want))
+		return own, fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. Run: mkdir -p %s && ln -s %s %s", want, dir, toolchain.ShellWord(own), toolchain.ShellWord(want))
 	}
 	return "", fmt.Sprintf("nvlink -dlto needs %s, which is missing; install libnvvm of CUDA %s (pip: nvidia-nvvm).", want, version)
 }

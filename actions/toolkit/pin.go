@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Pin is a toolkit that a manifest pins.
@@ -40,7 +40,7 @@ func (e NotReady) Error() string { return e.Why + ". Run: " + e.Command }
 func (p *Pin) notReady(verb, why string, args ...any) NotReady {
 	command := "kbuild toolkit " + verb
 	if p.File != "" {
-		command += " -f " + compiler.ShellWord(p.File)
+		command += " -f " + toolchain.ShellWord(p.File)
 	}
 	return NotReady{fmt.Sprintf(why, args...), command}
 }

@@ -14,7 +14,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // The user's own pip fetches and unpacks wheels, with its configured index, mirror and proxy.
@@ -44,7 +44,7 @@ func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
 	made.env = append(os.Environ(), "PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore", "PIP_NO_INPUT=1",
 		"PIP_DISABLE_PIP_VERSION_CHECK=1", "LC_ALL=C.UTF-8", "TMPDIR="+filepath.Join(tmp, "tmp"))
 	if named := os.Getenv(EnvPip); named != "" {
-		argv, err := compiler.ShellWords(named, nil)
+		argv, err := toolchain.ShellWords(named, nil)
 		if err != nil || len(argv) == 0 {
 			return nil, fmt.Errorf("%s is %q, which is no command", EnvPip, named)
 		}

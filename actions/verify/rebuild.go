@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Rebuild implements sched.Runner. The outputs of the second run must have the bytes that the
@@ -77,7 +77,7 @@ func (v *Rebuild) compare(again *execute.Rerun) Difference {
 		// an output that lists durations differs from run to run
 		was := again.First.Outputs[i]
 		if o.Digest == was.Digest && o.Exec == was.Exec ||
-			compiler.IsTimeTrace(a, o.Path) || nvcc.IsTimeFile(a, o.Path) {
+			toolchain.IsTimeTrace(a, o.Path) || nvcc.IsTimeFile(a, o.Path) {
 			continue
 		}
 		d.Outputs = append(d.Outputs, o.Path)

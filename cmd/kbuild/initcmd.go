@@ -13,7 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/scaffold"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 type initCmd struct {

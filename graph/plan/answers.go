@@ -3,7 +3,7 @@ package plan
 import (
 	"errors"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Dry runs of compiler drivers are among the facts. A query that the facts do not answer is
@@ -12,7 +12,7 @@ import (
 // answers holds the dry runs and the passes that were parsed from them.
 type answers struct {
 	runs      map[string]DryRun // by Question.Key
-	questions []compiler.Question
+	questions []toolchain.Question
 	learned   map[string]learned // by Question.Key: all sources of a target share one query
 }
 
@@ -23,7 +23,7 @@ type learned struct {
 }
 
 // text returns the output of a dry run. If there is none, it records the query.
-func (a *answers) text(q compiler.Question) (string, error) {
+func (a *answers) text(q toolchain.Question) (string, error) {
 	run, ok := a.runs[q.Key()]
 	switch {
 	case !ok:
@@ -47,7 +47,7 @@ func (e driverError) Error() string {
 }
 
 // learn returns the passes that read parses from the dry run of q. Each dry run is parsed once.
-func learn[P any](a *answers, q compiler.Question, read func(string) (*P, error)) (*P, error) {
+func learn[P any](a *answers, q toolchain.Question, read func(string) (*P, error)) (*P, error) {
 	l, ok := a.learned[q.Key()]
 	if !ok {
 		text, err := a.text(q)

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // An answer is read once; a question without one is asked once.
 func TestAnswers(t *testing.T) {
-	question := func(arg string) compiler.Question { return compiler.Question{Tool: "nvcc", Args: []string{arg}} }
+	question := func(arg string) toolchain.Question { return toolchain.Question{Tool: "nvcc", Args: []string{arg}} }
 	a := &answers{learned: map[string]learned{}, runs: map[string]DryRun{
 		question("good").Key():      {Text: "steps"},
 		question("error").Key():     {Error: "no such option"},

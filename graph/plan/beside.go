@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -32,7 +32,7 @@ func (ck *checks) besideObject(t *target, a *graph.Action, family string, option
 	}
 	if beside.Folder { // programs write profiles into that folder, whatever folder they run in
 		a.CwdInKey = true
-		a.Env = slices.DeleteFunc(a.Env, func(e string) bool { return e == compiler.Anywhere })
+		a.Env = slices.DeleteFunc(a.Env, func(e string) bool { return e == toolchain.Anywhere })
 	}
 	return true
 }
@@ -87,7 +87,7 @@ func (ds *diagnostics) checkUnkept(t *target, name string, beside host.Beside, f
 // notBeside rejects options that write files beside an object that several compiles produce. Time
 // traces are allowed.
 func (ds *diagnostics) notBeside(t *target, s manifest.Source, options []string) {
-	options = slices.DeleteFunc(options, func(o string) bool { return o == compiler.TimeTrace })
+	options = slices.DeleteFunc(options, func(o string) bool { return o == toolchain.TimeTrace })
 	beside := host.BesideObject("clang", options, "x.o")
 	if beside.Named && beside.Unkept == "" {
 		i := slices.IndexFunc(options, func(o string) bool { return host.BesideObject("clang", []string{"-g", o}, "x.o").Named })

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -65,7 +65,7 @@ func answered(t *testing.T, block, recorded string) *graph.Graph {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	text, err := os.ReadFile("../compiler/nvcc/testdata/" + recorded + ".txt")
+	text, err := os.ReadFile("../toolchain/nvcc/testdata/" + recorded + ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clangcuda"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 

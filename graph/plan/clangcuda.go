@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clangcuda"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -22,8 +22,8 @@ func (c *clangCompiler) command(out string, inc []string) *graph.Action {
 	}
 	codes := c.codes()
 	argv := clangcuda.Driver{Path: k.Driver.Path, CUDAPath: k.CUDAPath}.Compile(
-		compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes}, clang.ID(t.label, s.Path, s.Partition), clangOptions(t, s, inc))
-	a := &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{compiler.Anywhere},
+		toolchain.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes}, clang.ID(t.label, s.Path, s.Partition), clangOptions(t, s, inc))
+	a := &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{toolchain.Anywhere},
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"clang"}, Memory: s.Memory}
 	timeTraces(a)
 	return a
@@ -40,14 +40,14 @@ func (c *clangCompiler) codes() []gencode.Code {
 
 func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 	b, t, s := c.b, c.t, c.s
-	if slices.Contains(whole.Argv, compiler.TimeTrace) {
-		return nil, optOut(compiler.TimeTrace)
+	if slices.Contains(whole.Argv, toolchain.TimeTrace) {
+		return nil, optOut(toolchain.TimeTrace)
 	}
 	if why := b.optedOut(t); why != "" {
 		return nil, optOut(why)
 	}
 	codes := c.codes()
-	q := compiler.Question{Tool: "clang", Args: clang.Query(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
+	q := toolchain.Question{Tool: "clang", Args: clang.Query(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
 	whole.Work.Driver.DryRunKey = q.Key()
 	passes, err := learn(&b.answers, q, func(text string) (*clangcuda.Passes, error) {
 		return clangcuda.LearnCompile(text, append(whole.Argv[:1:1], q.Args...), codes)
@@ -55,7 +55,7 @@ func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 	if err == nil {
 		err = joinable(slices.Concat(s.Flags.Clang, s.Flags.Host))
 	}
-	return func(u compiler.Unit) map[string]string {
+	return func(u toolchain.Unit) map[string]string {
 		return passes.Split(clangUnit(t, s, u, s.Flags.Clang, s.Flags.PTXAS), codes)
 	}, err
 }
@@ -75,7 +75,7 @@ func (c *clangCompiler) inOnePiece(whole *graph.Action, why error) {
 // clangOptions returns the attributes of t and its source s as options for clang. The default is
 // -O2 for host and device code, where clang's own is -O0 and nvcc's device code has more. Fast math
 // flushes denormals, as in nvcc.
-func clangOptions(t *target, s manifest.Source, inc []string) compiler.Options {
+func clangOptions(t *target, s manifest.Source, inc []string) toolchain.Options {
 	o := commonOptions(t, s, inc)
 	o.PrecDiv = nil // see checkClangFloats
 	switch {

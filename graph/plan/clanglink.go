@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clangcuda"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -82,7 +82,7 @@ func (k *clangLink) plan() {
 	clang := k.b.clang()
 	argv = append(clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.Link(link), argv[1:]...)
 	out := k.t.file
-	a := &graph.Action{Kind: k.kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Env: []string{compiler.Anywhere},
+	a := &graph.Action{Kind: k.kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Env: []string{toolchain.Anywhere},
 		Inputs: append(inputs, link.Images...), Outputs: []string{out}, Depfile: k.b.linkDepfile(k.t), Tools: []string{"cxx", "nvcc", "clang"},
 		Work: graph.Work{Response: atFile(1), Driver: &graph.Driver{Ships: names(k.t.codes.sass)}}}
 	if why != nil {
@@ -191,7 +191,7 @@ func (k *clangLink) deviceLinks(lto bool) (images []string) {
 			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
 			Work: graph.Work{Response: nvcc.OptionsFile, Link: &graph.Link{}, Step: &graph.Step{EmptyCwd: true}, Driver: &graph.Driver{}}}
 		if lto {
-			a.Kind, a.Tools, a.Env = graph.DeviceLink, []string{"clang", "nvcc"}, []string{compiler.Anywhere}
+			a.Kind, a.Tools, a.Env = graph.DeviceLink, []string{"clang", "nvcc"}, []string{toolchain.Anywhere}
 			a.Argv = clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.DeviceLTO(code, inputs, out)
 			a.Work = graph.Work{Response: atFile(1), Step: &graph.Step{}, Driver: &graph.Driver{}}
 		}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -32,11 +32,11 @@ type compile struct {
 
 // splitter plans the passes of a unit. It returns the relocatable code by architecture if device
 // links read it, else nil.
-type splitter func(u compiler.Unit) (bitcode map[string]string)
+type splitter func(u toolchain.Unit) (bitcode map[string]string)
 
 // unit returns the unit for splitting a command of t that writes the file out.
-func (b *builder) unit(t *target, whole *graph.Action, out string) compiler.Unit {
-	return compiler.Unit{Whole: whole, Env: whole.Env, Dir: b.out(graph.PartsDir, b.inTree(out)), Emit: func(a *graph.Action) { b.emit(t, a) }}
+func (b *builder) unit(t *target, whole *graph.Action, out string) toolchain.Unit {
+	return toolchain.Unit{Whole: whole, Env: whole.Env, Dir: b.out(graph.PartsDir, b.inTree(out)), Emit: func(a *graph.Action) { b.emit(t, a) }}
 }
 
 // joinable returns an error if device code cannot be inserted into the compiled host code. options

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -97,7 +97,7 @@ func recordedFloats(text string) (f floatOptions, ok bool) {
 
 // tellsCICC returns the floating-point options in the dry run of q, even if the dry run cannot be
 // split; nil if it has none.
-func (b *builder) tellsCICC(q compiler.Question) *floatOptions {
+func (b *builder) tellsCICC(q toolchain.Question) *floatOptions {
 	learn(&b.answers, q, nvcc.LearnCompile) // records the query if needed
 	for line := range strings.Lines(b.answers.runs[q.Key()].Text) {
 		if f, ok := recordedFloats(line); ok {

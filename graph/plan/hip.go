@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -40,7 +40,7 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
 	b.notBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
 	b.checkHIPLibs(t)
-	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: t.codesOf(s).gfx},
+	argv := cc.Compile(toolchain.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: t.codesOf(s).gfx},
 		clang.ID(t.label, s.Path, s.Partition), b.hipOptions(t, s, inc))
 	a := &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(t.codesOf(s).gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
@@ -54,33 +54,33 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 // pass and one of each device pass. Such a compile stays unsplit, because clang names the files
 // after the output of each pass.
 func timeTraces(a *graph.Action) {
-	if !slices.Contains(a.Argv, compiler.TimeTrace) {
+	if !slices.Contains(a.Argv, toolchain.TimeTrace) {
 		return
 	}
 	stem := strings.TrimSuffix(a.Outputs[0], path.Ext(a.Outputs[0]))
 	a.Outputs, a.InPlace = append(a.Outputs, stem+".json"), true
 	for _, arch := range a.Archs {
-		a.Outputs = append(a.Outputs, stem+"-"+compiler.FileName(arch)+".json")
+		a.Outputs = append(a.Outputs, stem+"-"+toolchain.FileName(arch)+".json")
 	}
 }
 
 func (c *hipCompiler) learn(whole *graph.Action) (splitter, error) {
 	b, t, s := c.b, c.t, c.s
-	if slices.Contains(whole.Argv, compiler.TimeTrace) {
-		return nil, optOut(compiler.TimeTrace)
+	if slices.Contains(whole.Argv, toolchain.TimeTrace) {
+		return nil, optOut(toolchain.TimeTrace)
 	}
 	passes, err := b.learnHIP(t, whole, whole.Argv, whole.Outputs[0], t.codesOf(s).gfx)
 	b.noteDriver(t, s, passes, err)
 	if err == nil && s.Mode == "whole" {
 		err = joinable(slices.Concat(s.Flags.HIP, s.Flags.Host))
 	}
-	return func(u compiler.Unit) map[string]string {
+	return func(u toolchain.Unit) map[string]string {
 		return passes.Split(clangUnit(t, s, u, s.Flags.HIP), t.codesOf(s).gfx)
 	}, err
 }
 
 // clangUnit sets the source ID of a compile by clang, and whether its output records line numbers.
-func clangUnit(t *target, s manifest.Source, u compiler.Unit, flags ...[]string) compiler.Unit {
+func clangUnit(t *target, s manifest.Source, u toolchain.Unit, flags ...[]string) toolchain.Unit {
 	u.ID, u.Lines = clang.ID(t.label, s.Path, s.Partition), t.debugs() || host.RecordsLines(slices.Concat(append(flags, s.Flags.Host)...))
 	return u
 }
@@ -90,7 +90,7 @@ func (b *builder) learnHIP(t *target, whole *graph.Action, argv []string, output
 	if why := b.optedOut(t); why != "" {
 		return nil, optOut(why)
 	}
-	q := compiler.Question{Tool: "hip", Args: clang.Query(argv, b.project.Root, whole.Inputs[0], output)}
+	q := toolchain.Question{Tool: "hip", Args: clang.Query(argv, b.project.Root, whole.Inputs[0], output)}
 	whole.Work.Driver.DryRunKey = q.Key()
 	passes, err := learn(&b.answers, q, func(text string) (*hip.Passes, error) {
 		p, err := hip.LearnCompile(text, append(argv[:1:1], q.Args...), codes)
@@ -174,9 +174,9 @@ func (ck *checks) checkHIPLibs(t *target) {
 }
 
 // hipEnv returns the environment of the HIP compiler's commands.
-func (g *given) hipEnv() []string { return append([]string{compiler.Anywhere}, g.facts.HIP.Env...) }
+func (g *given) hipEnv() []string { return append([]string{toolchain.Anywhere}, g.facts.HIP.Env...) }
 
-func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) compiler.Options {
+func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) toolchain.Options {
 	o := commonOptions(t, s, inc)
 	o.Opt, o.Flags = ck.hipOpt(t, s), s.Flags.HIP
 	if same := t.PrecDiv != nil && t.PrecSqrt != nil && *t.PrecDiv == *t.PrecSqrt; !same && (t.PrecDiv != nil || t.PrecSqrt != nil) {

@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -154,8 +154,8 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 		return nil, err
 	}
 	cc := hip.Driver{Path: b.facts.HIP.Driver.Path}
-	argv := cc.Link(h.t.codes.gfx, h.mode, h.options(), []string{compiler.QueryInput}, compiler.AskOutput)
-	q := compiler.Question{Tool: "hip", Args: clang.Query(argv, "", "", "")}
+	argv := cc.Link(h.t.codes.gfx, h.mode, h.options(), []string{toolchain.QueryInput}, toolchain.AskOutput)
+	q := toolchain.Question{Tool: "hip", Args: clang.Query(argv, "", "", "")}
 	h.asked = q.Key()
 	link, err := learn(&b.answers, q, func(text string) (*hip.Link, error) {
 		return hip.LearnLink(text, append(argv[:1:1], q.Args...), codes, h.isNew)
@@ -200,8 +200,8 @@ func (h *hipLink) oneCommand(codes []gencode.Code) error {
 }
 
 // options returns the options of the link by hipcc.
-func (h *hipLink) options() compiler.Options {
-	o := compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource())}
+func (h *hipLink) options() toolchain.Options {
+	o := toolchain.Options{Opt: h.b.hipOpt(h.t, h.t.anySource())}
 	if len(h.linked) > 0 {
 		o.Flags = append(h.b.driverOptions(h.isNew), hip.CompressOptions(h.t.Flags.HIP)...)
 	}
@@ -238,7 +238,7 @@ func (ck *checks) checkHIPPrebuilt(t, u *target) {
 
 // unit returns the unit for splitting the link. Its folder is the parent of all intermediates,
 // because several links share some of them.
-func (h *hipLink) unit() compiler.Unit {
+func (h *hipLink) unit() toolchain.Unit {
 	u := h.b.unit(h.t, &graph.Action{Name: h.t.Name, Mode: h.mode, Archs: names(h.t.codes.gfx), Argv: h.plain, Env: h.b.hipEnv(), Tools: []string{"hip"},
 		Work: graph.Work{Driver: &graph.Driver{DryRunKey: h.asked}}}, "")
 	u.Dir = h.b.out(graph.PartsDir)
@@ -249,7 +249,7 @@ func (h *hipLink) unit() compiler.Unit {
 func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
 	for _, p := range h.linked {
 		if p.t.Kind == manifest.Prebuilt {
-			archive := h.b.out(graph.SlicesDir, compiler.FileName(arch), h.b.inTree(p.t.file))
+			archive := h.b.out(graph.SlicesDir, toolchain.FileName(arch), h.b.inTree(p.t.file))
 			if _, planned := h.b.graph.Producer(archive); !planned {
 				h.b.emit(h.t, h.unpack(p.t.file, arch, archive))
 			}

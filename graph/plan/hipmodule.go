@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -85,7 +85,7 @@ func (b *builder) compiledBitcode(t *target, s *manifest.Source) (arts []artifac
 		return nil
 	}
 	for _, code := range t.codes.gfx {
-		out := b.artifactPath(t, s, compiler.FileName(code.String()), "bc")
+		out := b.artifactPath(t, s, toolchain.FileName(code.String()), "bc")
 		b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(out), Archs: []string{code.String()}, Mode: s.Mode,
 			Inputs: []string{t.objects[i].bitcode[code.String()]}, Outputs: []string{out}})
 		arts = append(arts, artifact{path: out, kind: "bitcode", arch: code.String(), source: s.Path})
@@ -119,8 +119,8 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 
 // hipBundle returns how clang bundles the code objects of t's architectures, from a dry run.
 func (b *builder) hipBundle(t *target) *hip.Bundle {
-	c := compiler.Compile{Source: clang.QuerySource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
-	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", compiler.Options{Flags: hip.CompressOptions(t.Flags.HIP)})
+	c := toolchain.Compile{Source: clang.QuerySource, Output: toolchain.AskOutput, Mode: "whole", Codes: t.codes.gfx}
+	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", toolchain.Options{Flags: hip.CompressOptions(t.Flags.HIP)})
 	passes, err := b.learnModule(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c)
 	if err != nil {
 		b.hipModuleFault(t, err)
@@ -132,7 +132,7 @@ func (b *builder) hipBundle(t *target) *hip.Bundle {
 // learnModule returns the passes that compile a source of a module. Final code of a module is what
 // a compile of device code alone generates (hipcc --genco). With the new offload driver, an object
 // does not hold that code.
-func (b *builder) learnModule(t *target, whole *graph.Action, argv []string, c compiler.Compile) (*hip.Passes, error) {
+func (b *builder) learnModule(t *target, whole *graph.Action, argv []string, c toolchain.Compile) (*hip.Passes, error) {
 	passes, err := b.learnHIP(t, whole, argv, c.Output, c.Codes)
 	if isNew := errors.Is(err, hip.ErrNewDriver) || err == nil && passes.New; isNew && c.Mode == "whole" {
 		argv = append(argv[:len(argv):len(argv)], "--cuda-device-only")
@@ -168,7 +168,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	inc = searched(*s, inc)
 	b.checkDepends(t, s.Flags.HIP)
 	b.checkHIPLibs(t)
-	c := compiler.Compile{Source: s.Path, Output: compiler.AskOutput, Mode: mode, Codes: t.codes.gfx}
+	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: t.codes.gfx}
 	whole := &graph.Action{Name: s.Path, Mode: mode, Env: b.hipEnv(), Inputs: []string{s.Path}, OrderOnly: headers, SearchDirs: inc,
 		Tools: []string{"hip"}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc))
@@ -181,7 +181,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	var arts []artifact
 	for _, code := range t.codes.gfx {
 		ending := map[string]string{"hsaco": "hsaco", "bitcode": "bc"}[kind]
-		out := b.artifactPath(t, s, compiler.FileName(code.String()), ending)
+		out := b.artifactPath(t, s, toolchain.FileName(code.String()), ending)
 		p.Device(code, out)
 		arts = append(arts, artifact{path: out, kind: kind, arch: code.String(), source: s.Path})
 	}
@@ -217,7 +217,7 @@ func (b *builder) linkHIPModule(t *target) []artifact {
 		if err != nil {
 			panic("BUG: a device link for " + d.Arch)
 		}
-		out := b.artifactPath(t, nil, compiler.FileName(code.String()), "hsaco")
+		out := b.artifactPath(t, nil, toolchain.FileName(code.String()), "hsaco")
 		a := d.Action(h.unit(), h.bitcode(d.Arch), t.Flags.LLD, out)
 		a.Name = path.Base(out)
 		b.emit(t, a)

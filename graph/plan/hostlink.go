@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {

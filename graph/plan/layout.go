@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -32,7 +32,7 @@ func (g *given) out(elem ...string) string {
 			most = mostOfName
 		}
 		if dir, file := path.Split(rel); len(dir) > mostOfPath {
-			rel = path.Join(first, compiler.SourceHash("", dir, "")[:32], file)
+			rel = path.Join(first, toolchain.SourceHash("", dir, "")[:32], file)
 		}
 		names := strings.Split(rel, "/")
 		for i, n := range names {
@@ -81,10 +81,10 @@ func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) 
 func instanceName(t *target) string {
 	name := graph.Flat(cmp.Or(t.Base, t.Name))
 	if t.Each != "" {
-		name += "." + compiler.FileName(t.Each)
+		name += "." + toolchain.FileName(t.Each)
 	}
 	for _, v := range t.Matrix {
-		name += "." + compiler.FileName(v.Value)
+		name += "." + toolchain.FileName(v.Value)
 	}
 	return name
 }

@@ -4,8 +4,8 @@ import (
 	"path"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // library plans the archive or the shared library of t.
@@ -97,7 +97,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 		Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: b.linkTools(t, l), Work: graph.Work{Response: atFile(1)},
 	}
 	if linkLTO(t, l) != "" {
-		a.Env = []string{compiler.Anywhere} // the link compiles
+		a.Env = []string{toolchain.Anywhere} // the link compiles
 	}
 	b.besideLink(t, a)
 	b.emit(t, a)

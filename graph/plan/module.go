@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -132,7 +132,7 @@ func (ds *diagnostics) emitCodes(t *target, kind string) [][]gencode.Code {
 }
 
 func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
-	c := compiler.Compile{Source: s.Path, Output: art.path, Depfile: ck.out("obj", fileName(t), path.Base(art.path)+".d"),
+	c := toolchain.Compile{Source: s.Path, Output: art.path, Depfile: ck.out("obj", fileName(t), path.Base(art.path)+".d"),
 		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: art.kind}
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
 		c.Mode = "lto" // LTO-IR is always relocatable

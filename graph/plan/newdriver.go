@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -117,7 +117,7 @@ func (ck *checks) refuseLinkDriver(t *target, isNew bool) {
 }
 
 // learnWrapper returns the commands in a dry run of clang-linker-wrapper.
-func (b *builder) learnWrapper(q compiler.Question, codes []gencode.Code) (*hip.Link, error) {
+func (b *builder) learnWrapper(q toolchain.Question, codes []gencode.Code) (*hip.Link, error) {
 	return learn(&b.answers, q, func(text string) (*hip.Link, error) { return hip.LearnWrapper(text, codes) })
 }
 

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -81,7 +81,7 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	})
 	_, timed, files := nvcc.SplitTimes(s.Flags.NVCC, out, several)
 	o.Flags = append(o.Flags, timed...)
-	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)}, o)
+	argv := cc.Compile(toolchain.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)}, o)
 	b.checkQuoting(t, s, inc)
 	b.checkDepends(t, s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))
 	a := &graph.Action{
@@ -111,7 +111,7 @@ func (g *given) nvccEnv() []string {
 
 // deviceOptions returns the attributes of t and its source s as options for nvcc, without those
 // that make nvcc record times.
-func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options {
+func deviceOptions(t *target, s manifest.Source, inc []string) toolchain.Options {
 	o := commonOptions(t, s, inc)
 	o.Opt, o.PrecSqrt, o.MaxRegisters, o.CICC, o.PTXAS = optLevel(t, s), t.PrecSqrt, t.MaxRegisters, s.Flags.CICC, s.Flags.PTXAS
 	o.Flags, _, _ = nvcc.SplitTimes(s.Flags.NVCC, "", false)
@@ -177,7 +177,7 @@ func (c *nvccCompiler) learn(whole *graph.Action) (splitter, error) {
 			c.t.toldCICC = &f
 		}
 	}
-	return func(u compiler.Unit) map[string]string {
+	return func(u toolchain.Unit) map[string]string {
 		b.nvccSplit(c.t, c.s, u, passes).Compile(passes)
 		b.nvccWarns(c.t, passes.Said)
 		return nil
@@ -228,8 +228,8 @@ func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*n
 }
 
 // askSteps returns the dry run query for an nvcc command.
-func askSteps(whole *graph.Action, ask []string) compiler.Question {
-	return compiler.Question{Tool: "nvcc", Args: nvcc.Query(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
+func askSteps(whole *graph.Action, ask []string) toolchain.Question {
+	return toolchain.Question{Tool: "nvcc", Args: nvcc.Query(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
 }
 
 // unsplittable returns why nvcc stays unsplit for t where that is known before a dry run.
@@ -244,7 +244,7 @@ func (g *given) unsplittable(t *target) error {
 }
 
 // nvccSplit returns the Split for the nvcc compile u of s with the passes c.
-func (g *given) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc.CompilePasses) *nvcc.Split {
+func (g *given) nvccSplit(t *target, s manifest.Source, u toolchain.Unit, c *nvcc.CompilePasses) *nvcc.Split {
 	u.ID = nvcc.ModuleID(t.label, s.Path, s.Partition)
 	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
 	u.Lines = u.Whole.CwdInKey || host.RecordsLines(c.Options()) || strings.Contains(path.Base(g.facts.CUDA.HostCXX.Path), "clang")
@@ -278,8 +278,8 @@ func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.Dev
 	whole.Work.Driver = &graph.Driver{}
 	err := b.unsplittable(t)
 	if err == nil {
-		link.Inputs = []string{compiler.QueryInput}
-		q := compiler.Question{Tool: "nvcc", Args: nvcc.Query(cc.DeviceLink(link, o), "", link.Output, "")}
+		link.Inputs = []string{toolchain.QueryInput}
+		q := toolchain.Question{Tool: "nvcc", Args: nvcc.Query(cc.DeviceLink(link, o), "", link.Output, "")}
 		whole.Work.Driver.DryRunKey = q.Key()
 		var passes *nvcc.LinkPasses
 		if passes, err = learn(&b.answers, q, nvcc.LearnLink); err == nil {

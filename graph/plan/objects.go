@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -68,7 +68,7 @@ func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []st
 		o.System = ck.facts.CUDA.Includes
 	}
 	a := hostAction(s, cc.Path, tool, out, languageFlag(s), o)
-	a.Env = []string{compiler.Anywhere}
+	a.Env = []string{toolchain.Anywhere}
 	ck.besideHost(t, a, cc.Family, s)
 	return a
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -57,8 +57,8 @@ func (g *given) hostOptions(flags *manifest.Flags) []string {
 }
 
 // commonOptions returns the attributes of t and its source s that all device compilers accept.
-func commonOptions(t *target, s manifest.Source, inc []string) compiler.Options {
-	return compiler.Options{
+func commonOptions(t *target, s manifest.Source, inc []string) toolchain.Options {
+	return toolchain.Options{
 		Std: s.Std, Opt: s.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, FMAD: t.FMAD,
 		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Host: s.Flags.Host,
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -21,7 +21,7 @@ type Plan struct {
 	Exports     []Export // set if Options.Exports is
 
 	// dry runs that Facts.DryRuns lacks; a command without its dry run stays unsplit
-	Questions []compiler.Question
+	Questions []toolchain.Question
 }
 
 // New plans p from the facts f.

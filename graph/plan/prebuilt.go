@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Device code is shipped in archives and objects, but also without host code: as LTO-IR in a bare
@@ -75,7 +75,7 @@ func (b *builder) linkable(t *target, ltoir bool) {
 	staged := graph.StageDir + "/device.c"
 	b.emit(t, &graph.Action{Kind: graph.HostPart, Name: path.Base(t.file), Intermediate: true,
 		Argv:   []string{k.HostCXX.Path, "-x", "c", "-c", "-fPIC", "-o", t.object, staged},
-		Inputs: []string{fatbin}, Outputs: []string{t.object}, Tools: []string{"nvcc"}, Env: []string{compiler.Anywhere},
+		Inputs: []string{fatbin}, Outputs: []string{t.object}, Tools: []string{"nvcc"}, Env: []string{toolchain.Anywhere},
 		Work: graph.Work{Step: &graph.Step{Staged: []graph.StagedFile{
 			{Name: path.Base(staged), Text: nvcc.WrapFatbin(fatbin, nvcc.ModuleID(t.label, t.file, ""))}}}}})
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/kbuild-dev/kbuild/hcl/optfile"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
 )
 
 // flags = { nvcc = [...], ... } are options for which kbuild has no attribute. Options that kbuild

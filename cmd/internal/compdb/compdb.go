@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Command is one element of compile_commands.json, as clang documents it.

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // shipped returns what nvcc ships by options: the images of its dry run, or "fatal".

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -312,7 +312,7 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 // fragmentWords splits a fragment of the file API. CMake escapes '$' in it as for make, with every
 // generator.
 func fragmentWords(fragment string) ([]string, error) {
-	return compiler.ShellWords(strings.ReplaceAll(fragment, "$$", "$"), nil)
+	return toolchain.ShellWords(strings.ReplaceAll(fragment, "$$", "$"), nil)
 }
 
 // link converts the link of a target.

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -91,7 +91,7 @@ func (b *Build) compileCommand(c command) error {
 	words := c.Arguments
 	if words == nil {
 		var err error
-		if words, err = compiler.ShellWords(c.Command, nil); err != nil {
+		if words, err = toolchain.ShellWords(c.Command, nil); err != nil {
 			return err
 		}
 	}

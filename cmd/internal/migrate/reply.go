@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // These types mirror CMake's file API, documented in cmake-file-api(7). A client leaves a query in
@@ -279,7 +279,7 @@ func (r *rules) ninja(build, text string) {
 
 // forNVLink returns the nvlink options in an nvcc command line.
 func forNVLink(command string) (options []string) {
-	words, err := compiler.ShellWords(command, nil)
+	words, err := toolchain.ShellWords(command, nil)
 	if err != nil {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // hints holds what build files define for the sources below their folder. Only simple definitions

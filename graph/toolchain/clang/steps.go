@@ -1,0 +1,131 @@
+package clang
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// hipcc has a dry run like nvcc: `hipcc -###` prints the commands that clang would run, and with
+// HIPCC_VERBOSE=1 before them hipcc's own clang command. The clang commands show the implicit
+// inputs of an output: the device libraries, which no dependency file names. hipcc's command shows
+// the flags with which kbuild runs clang itself, pass by pass. Public options select a pass
+// (--cuda-device-only --offload-arch=X, --cuda-host-only). Only the commands of the bundler and the
+// linker are copied from the dry run, since no public option selects them.
+
+// Words in queries to hipcc and in their output.
+const (
+	QuerySource = "kbuild_source.hip"
+	hipccSays   = "hipcc-cmd:"
+)
+
+// folderOptions lists the options for the folders of clang's device libraries. Clang searches them
+// during the dry run, which does not run in the project's folder.
+var folderOptions = []string{"--rocm-path", "--hip-path", "--hip-device-lib-path", "--rocm-device-lib-path"}
+
+// fromRoot makes the value of a folder option absolute. If root is "", it stays unchanged.
+func fromRoot(arg, root string) string {
+	if root == "" || !LooksInRelative(arg) {
+		return arg
+	}
+	option, dir, _ := strings.Cut(arg, "=")
+	return option + "=" + path.Join(root, dir)
+}
+
+// LooksInRelative reports whether arg is a folder option with a relative folder.
+func LooksInRelative(arg string) bool {
+	option, dir, ok := strings.Cut(arg, "=")
+	return ok && !path.IsAbs(dir) && slices.Contains(folderOptions, option)
+}
+
+// Query converts the argv of a hipcc or clang command to the arguments of its dry run query, as Ask
+// of nvcc does. The command runs in the folder root, and argv must name the language of the source.
+func Query(argv []string, root, source, output string) []string {
+	question := []string{"-###"}
+	for i := 1; i < len(argv); i++ {
+		switch a := fromRoot(argv[i], root); {
+		case a == "-MD", strings.HasPrefix(a, CUID):
+		case a == forCC1 && i+1 < len(argv) && strings.HasPrefix(argv[i+1], CUID):
+			i++
+		case a == "-MF":
+			i++
+		case a == source:
+			question = append(question, QuerySource)
+		case a == output:
+			question = append(question, toolchain.AskOutput)
+		default:
+			question = append(question, a)
+		}
+	}
+	return question
+}
+
+// Steps is the parsed output of -###.
+type Steps struct {
+	Clang []string   // the clang command: hipcc's own, or the query itself
+	Steps [][]string // commands; empty if the text could not be parsed
+	Said  string     // the text, if it could not be parsed
+	Error string     // the first of clang's errors; "" if there is none
+}
+
+func ParseSteps(text string, asked []string) (Steps, error) {
+	h := Steps{Clang: asked}
+	for _, line := range strings.Split(text, "\n") {
+		if cmd, ok := strings.CutPrefix(line, hipccSays); ok {
+			words, err := toolchain.ShellWords(cmd, nil)
+			if err != nil {
+				return h, fmt.Errorf("%w in %q", err, line)
+			}
+			h.Clang = words
+			continue
+		}
+		if _, printed, is := strings.Cut(line, ": error: "); is && h.Error == "" && !strings.HasPrefix(line, " ") {
+			h.Error = printed
+		}
+		if !strings.HasPrefix(line, ` "`) {
+			continue // the version, warnings
+		}
+		words, err := toolchain.ShellWords(line, nil)
+		if err != nil {
+			return h, fmt.Errorf("%w in %.200q", err, line)
+		}
+		h.Steps = append(h.Steps, words)
+	}
+	if len(h.Steps) == 0 {
+		return h, errors.New("-### shows no steps")
+	}
+	return h, nil
+}
+
+// After returns the argument after an option, or "".
+func After(argv []string, option string) string {
+	if i := slices.Index(argv, option); i >= 0 && i+1 < len(argv) {
+		return argv[i+1]
+	}
+	return ""
+}
+
+// DeviceLibs returns the files that a -cc1 command links into the code.
+func DeviceLibs(argv []string) []string {
+	var libs []string
+	for i, a := range argv {
+		if (a == "-mlink-builtin-bitcode" || a == "-mlink-bitcode-file") && i+1 < len(argv) {
+			libs = append(libs, path.Clean(argv[i+1]))
+		}
+	}
+	return libs
+}
+
+// ReadSteps parses the output of the query asked, a program and its arguments. If that fails, it
+// returns the text in Said.
+func ReadSteps(text string, asked []string) Steps {
+	h, err := ParseSteps(text, asked)
+	if err != nil {
+		return Steps{Said: text}
+	}
+	return h
+}

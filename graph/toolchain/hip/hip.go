@@ -1,0 +1,162 @@
+// Package hip knows hipcc and the clang that it runs: their command lines, dry runs, links and
+// ABIs. It is pure: it runs no program and reads no file.
+package hip
+
+import (
+	"crypto/md5"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+)
+
+// Driver builds the command lines of hipcc, or of the clang that it runs. Both accept the same
+// options. hipcc adds options of its own, which its dry run shows (LearnCompile).
+type Driver struct {
+	Path string // of hipcc, amdclang++ or clang++
+}
+
+// modeArgs returns the options of a mode. -fgpu-rdc keeps the device code as LLVM bitcode, which
+// lld links and optimises as a whole. -foffload-lto prepares it for that (whole-program
+// visibility).
+func modeArgs(mode string) []string {
+	switch mode {
+	case "rdc":
+		return []string{"-fgpu-rdc"}
+	case "lto":
+		return []string{"-fgpu-rdc", "-foffload-lto"}
+	}
+	return []string{"-fno-gpu-rdc"}
+}
+
+// Compile returns the argv of the unsplit compile of one source. id is for -cuid, see
+// clang.Commands.
+func (h Driver) Compile(c toolchain.Compile, id string, o toolchain.Options) []string {
+	argv := append([]string{h.Path}, offloadArchs(c.Codes)...)
+	argv = append(argv, modeArgs(c.Mode)...)
+	argv = append(argv, clang.Args(o)...)
+	argv = append(argv, clang.CUID+id, "-MD", "-MF", c.Depfile, "-c", "-x", "hip", c.Source)
+	return append(argv, "-o", c.Output)
+}
+
+// Link returns the argv of the unsplit link of objects with device code. With -fgpu-rdc it links
+// the device code of inputs. o.Flags selects the driver.
+func (h Driver) Link(codes []gencode.Code, mode string, o toolchain.Options, inputs []string, output string) []string {
+	argv := append([]string{h.Path}, offloadArchs(codes)...)
+	argv = slices.Concat(argv, modeArgs(mode), o.Flags)
+	argv = append(argv, clang.Optimisation(o)...)
+	for _, f := range o.LLD {
+		argv = append(argv, "-Xoffload-linker", f)
+	}
+	argv = append(argv, "--hip-link")
+	argv = append(argv, inputs...)
+	return append(argv, "-o", output)
+}
+
+func offloadArchs(codes []gencode.Code) []string {
+	var argv []string
+	for _, c := range codes {
+		argv = append(argv, clang.OffloadArch+c.String())
+	}
+	return argv
+}
+
+// Pack returns the argv that packs code of several targets into one file, and the files that it
+// reads. files are by architecture, with "" for the host; a missing one is packed as empty.
+func (b Bundle) Pack(files map[string]string, output string) (argv, inputs []string) {
+	argv = append([]string{b.Program}, b.Flags...)
+	argv = append(argv, "-targets="+strings.Join(b.Targets, ","))
+	for _, t := range b.Targets {
+		f := files[b.Arch(t)]
+		if f == "" {
+			f = "/dev/null"
+		} else {
+			inputs = append(inputs, f)
+		}
+		argv = append(argv, "-input="+f)
+	}
+	return append(argv, "-output="+output), inputs
+}
+
+// Device returns the argv that links the device code of one architecture.
+func (l DeviceLink) Device(inputs []string, output string) []string {
+	argv := append([]string{l.Program}, l.Flags...)
+	argv = append(argv, "-o", output)
+	return append(argv, inputs...)
+}
+
+// FatbinSource returns the assembler source of the object that holds linked device code. It is
+// clang's own, but with hidden symbols, so that a program and its shared libraries each have their
+// own code. symbols are the sorted names by which host code refers to the code (see FatbinSymbol).
+// code is the full path of its file: the assembler searches the working directory first for others.
+func FatbinSource(code string, symbols []string) string {
+	var handles []string
+	for _, s := range symbols {
+		if id, ok := strings.CutPrefix(s, fatbinSymbol+"_"); ok {
+			handles = append(handles, "__hip_gpubin_handle_"+id)
+		}
+	}
+	text := ""
+	if handles != nil { // before clang 19 each object has its own handle
+		text = "\t.section .hip_gpubin_handle,\"aw\"\n\t.p2align 3\n" + labels(handles) + "\t.zero 8\n"
+	}
+	return text + "\t.section .hip_fatbin,\"a\",@progbits\n\t.p2align 12\n" + labels(symbols) + "\t.incbin \"" + code + `"
+	.section .note.GNU-stack,"",@progbits
+`
+}
+
+// labels returns the labels for the data that follows.
+func labels(names []string) string {
+	text := ""
+	for _, n := range names {
+		text += "\t.globl " + n + "\n\t.hidden " + n + "\n\t.type " + n + ",@object\n" + n + ":\n"
+	}
+	return text
+}
+
+// fatbinSymbol is the symbol by which host code refers to linked device code, up to clang 18.
+const fatbinSymbol = "__hip_fatbin"
+
+// firstNamed is the first clang whose objects each use a symbol of their own for linked device
+// code, __hip_fatbin_<hash>.
+const firstNamed = 19
+
+// FatbinSymbol returns the symbol by which a source's host code refers to linked device code. id is
+// the source's (-cuid).
+func FatbinSymbol(major int, id string) string {
+	if major < firstNamed {
+		return fatbinSymbol
+	}
+	sum := md5.Sum([]byte(id))
+	return fmt.Sprintf("%s_%x", fatbinSymbol, binary.LittleEndian.Uint64(sum[:]))
+}
+
+// FatbinCode is the base name of the file that FatbinSource includes.
+const FatbinCode = "linked.hipfb"
+
+// LastMajor is the newest clang whose split links were compared with unsplit ones. Differences of
+// later ones might go unnoticed.
+const LastMajor = 23
+
+// LibsPackage returns Debian's and Ubuntu's package of the device libraries for a clang. Up to
+// clang 15 there was one package.
+func LibsPackage(major int) string {
+	if major <= 15 {
+		return "rocm-device-libs"
+	}
+	return fmt.Sprintf("rocm-device-libs-%d", major)
+}
+
+// LibFolders returns the folders of device libraries that flags name, each with its flag.
+func LibFolders(flags []string) (dirs []string) {
+	for _, f := range flags {
+		if option, dir, ok := strings.Cut(f, "="); ok && (strings.HasSuffix(option, "device-lib-path") || strings.HasSuffix(option, "rocm-path")) {
+			dirs = append(dirs, dir+" ("+option+" of flags.hip)")
+		}
+	}
+	return dirs
+}

@@ -1,0 +1,167 @@
+package hip
+
+import (
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// A link of HIP code is split by architecture:
+//
+//	a.hip: gfx906.bc -> lld [gfx906] --\
+//	a.hip: gfx90a.bc -> lld [gfx90a] ---> bundle -> host-part -> dlink.o -> link
+//
+// lld reads the bitcode itself, not the objects that hold it, so a change of host code or of
+// another architecture links no device code. Bitcode of static libraries is linked whole, because
+// their host code refers to their kernels. clang 15 loads an archive member only if device code
+// refers to it, and would drop them. (If an archive is given by its path, clang 15 does not search
+// it for device code at all.)
+
+// Bitcode holds the inputs of one device link: files, and the options that name them.
+type Bitcode struct{ Files, Options []string }
+
+// Add adds a file that is linked whole.
+func (b *Bitcode) Add(file string, archive bool) {
+	b.Files = append(b.Files, file)
+	if archive {
+		b.Options = append(b.Options, "--whole-archive", file, "--no-whole-archive")
+	} else {
+		b.Options = append(b.Options, file)
+	}
+}
+
+// DeviceLinks plans the links of all architectures, with outputs in the folder dir, and returns the
+// outputs by architecture.
+func (l *Link) DeviceLinks(u toolchain.Unit, dir string, flags []string, read func(arch string) Bitcode) map[string]string {
+	linked := map[string]string{}
+	for _, d := range l.Device {
+		linked[d.Arch] = dir + "/" + toolchain.FileName(d.Arch) + ".co"
+		u.Emit(d.Action(u, read(d.Arch), flags, linked[d.Arch]))
+	}
+	return linked
+}
+
+// pack plans the bundle of linked code in dir.
+func (l *Link) pack(u toolchain.Unit, dir string, linked map[string]string) (bundle string) {
+	bundle = dir + "/" + FatbinCode
+	argv, inputs := l.Bundle.Pack(linked, bundle)
+	a := u.Action(graph.Bundle, argv, bundle)
+	a.Inputs, a.Archs, a.Transient = inputs, u.Whole.Archs, true
+	u.Emit(a)
+	return bundle
+}
+
+// Split plans the links of all architectures, with outputs in the folder dir, and the object that
+// holds them. symbols are the names by which the host code refers to it.
+func (l *Link) Split(u toolchain.Unit, dir, object string, flags, symbols []string, read func(arch string) Bitcode) {
+	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, read))
+	source := graph.StageDir + "/dlink.S"
+	a := u.Action(graph.HostPart, []string{l.Clang, "-c", "-x", "assembler", source, "-o", object}, object)
+	a.Inputs, a.Archs = []string{bundle}, u.Whole.Archs
+	a.Work.Step.Staged = []graph.StagedFile{{Name: "dlink.S", Text: FatbinSource(graph.StageDir+"/"+FatbinCode, symbols)}, {Name: FatbinCode, From: bundle}}
+	u.Emit(a)
+}
+
+// SplitNew is Split for the new driver. wrapper is llvm-offload-wrapper; its module registers the
+// entries that the host objects list.
+func (l *Link) SplitNew(u toolchain.Unit, dir, object, wrapper string, flags []string, read func(arch string) Bitcode) {
+	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, read))
+	module := dir + "/linked.bc"
+	a := u.Action(graph.HostPart, []string{wrapper, "--triple=" + l.hostTriple(), "--kind=hip", bundle, "-o", module}, module)
+	a.Inputs, a.Archs, a.Transient = []string{bundle}, u.Whole.Archs, true
+	u.Emit(a)
+	a = u.Action(graph.HostPart, []string{l.Clang, "-c", "-fPIC", module, "-o", object}, object)
+	a.Inputs, a.Archs = []string{module}, u.Whole.Archs
+	u.Emit(a)
+}
+
+// hostTriple returns the wrapper's --host-triple.
+func (l *Link) hostTriple() string {
+	for _, a := range l.Wrapper {
+		if triple, ok := strings.CutPrefix(a, "--host-triple="); ok {
+			return triple
+		}
+	}
+	return "x86_64-pc-linux-gnu"
+}
+
+// OverrideImages returns the options and inputs that make a link of the new driver use linked
+// device code instead of its objects' own.
+func (l *Link) OverrideImages(linked map[string]string) (options, inputs []string) {
+	for _, d := range l.Device {
+		options = append(options, "-Xlinker", "--override-image=hip="+linked[d.Arch])
+		inputs = append(inputs, linked[d.Arch])
+	}
+	return options, inputs
+}
+
+// AskWrapper returns the dry run query for the wrapper of a link by the new driver.
+func (l *Link) AskWrapper(codes []gencode.Code) toolchain.Question {
+	return askWrapper(l.Wrapper, toolchain.QueryInput, codes)
+}
+
+// Action returns the device link of one architecture.
+func (d DeviceLink) Action(u toolchain.Unit, code Bitcode, flags []string, output string) *graph.Action {
+	options, from := code.Options, 3
+	if d.Clang {
+		options, from, flags = throughClang(options), 1, flagsThroughClang(flags)
+	}
+	d.Flags = append(d.Flags[:len(d.Flags):len(d.Flags)], flags...)
+	a := u.Action(graph.LLD, d.Device(options, output), output)
+	a.Inputs, a.Archs, a.Work.Response = code.Files, []string{d.Arch}, &graph.Response{From: from, Flag: "@"}
+	return a
+}
+
+// throughClang converts files and options for lld to those of a clang that passes them on.
+func throughClang(args []string) []string {
+	var out []string
+	for _, a := range args {
+		if strings.HasPrefix(a, "-") {
+			out = append(out, "-Xlinker")
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// flagsThroughClang is throughClang for flags, whose operands are no files. It joins library
+// options with their values, because kbuild finds them in the command as one word.
+func flagsThroughClang(flags []string) []string {
+	var out []string
+	for i := 0; i < len(flags); i++ {
+		a := flags[i]
+		if i+1 < len(flags) {
+			switch a {
+			case "-l", "-L":
+				i++
+				a += flags[i]
+			case "--library", "--library-path":
+				i++
+				a += "=" + flags[i]
+			}
+		}
+		out = append(out, "-Xlinker", a)
+	}
+	return out
+}
+
+// Unbundle returns the action that extracts an architecture's code of a prebuilt archive into
+// another archive.
+func (l *Link) Unbundle(u toolchain.Unit, archive, arch, output string) *graph.Action {
+	return unbundle(u, []string{l.Bundle.Program, "-unbundle", "-type=a", "-targets=" + l.prefix + arch,
+		"-hip-openmp-compatible", "-input=" + archive, "-output=" + output}, archive, arch, output)
+}
+
+// Unpackage is Unbundle for an archive of the new driver. packager is the program that packs
+// objects.
+func (l *Link) Unpackage(u toolchain.Unit, packager, archive, arch, output string) *graph.Action {
+	return unbundle(u, []string{packager, "--archive", archive, "--image=file=" + output + ",triple=amdgcn-amd-amdhsa,arch=" + arch + ",kind=hip"}, archive, arch, output)
+}
+
+func unbundle(u toolchain.Unit, argv []string, archive, arch, output string) *graph.Action {
+	a := u.Action(graph.Unbundle, argv, output)
+	a.Name, a.Inputs, a.Archs = archive, []string{archive}, []string{arch}
+	return a
+}

@@ -1,0 +1,117 @@
+package nvcc
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// A device link is split by architecture:
+//
+//	a.cu.o -> slice [80] -> nvlink [80] --\
+//	a.cu.o -> slice [90] -> nvlink [90] ---> fatbinary -> host-part -> dlink.o
+//
+// A slice holds what nvlink for one architecture reads of an object. A change of host code, or of
+// another architecture, does not change it, and the link does not run. The action host-refs lists
+// what plain host code refers to.
+
+// OptionsFile describes the response file of nvcc and nvlink.
+var OptionsFile = &graph.Response{From: 1, Flag: "--options-file="}
+
+// Link plans a device link of the files linked. slice returns the file that a link for one
+// architecture reads in place of a file.
+func (s *Split) Link(c *LinkPasses, linked []string, slice func(file string, code gencode.Code) string) error {
+	codes := map[string]gencode.Code{}
+	for _, pass := range c.NVLink {
+		code, err := gencode.Parse(pass.Arch)
+		if err != nil {
+			return fmt.Errorf("nvlink for %s: %w", pass.Arch, err)
+		}
+		codes[pass.Arch] = code
+	}
+	part := s.Shared != nil && path.Ext(s.Out) == ".cubin"
+	if part {
+		s.Out = s.Dir + "/" + c.NVLink[0].Arch + ".cubin"
+	}
+	for _, pass := range c.NVLink {
+		var inputs []string
+		for _, file := range linked {
+			inputs = append(inputs, slice(file, codes[pass.Arch]))
+		}
+		s.nvlink(pass, inputs)
+	}
+	if part {
+		s.Copy(s.file(RoleOutput), s.Whole.Outputs[0])
+	}
+	s.fatbinary(c.Fatbinary)
+	if c.Host != nil {
+		s.linkStub(c.Host)
+	}
+	return nil
+}
+
+// nvlink plans the link of one architecture.
+func (s *Split) nvlink(pass *Pass, inputs []string) {
+	a := s.action(graph.NVLink, pass, s.Programs["nvlink"])
+	a.Inputs = append(a.Inputs, inputs...)
+	at := slices.Index(a.Argv, Inputs)
+	a.Argv = slices.Replace(a.Argv, at, at+1, a.Inputs...)
+	if !s.Plain { // nvcc makes messages name the architecture if it links several
+		a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
+	}
+	a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
+	a.Work.Link, a.Work.Response = s.Whole.Work.Link, OptionsFile
+	if refs := a.Link().HostRefs; refs != "" {
+		a.Inputs = append(a.Inputs, refs)
+	}
+	askResourceUsage(a)
+	s.findLibNVVM(a)
+	s.once(a)
+}
+
+// findLibNVVM makes a find libnvvm in its staging folder. Packages install it where nvlink does not
+// search: pip's in lib, as libnvvm.so.4, and Debian's in the system's folder.
+func (s *Split) findLibNVVM(a *graph.Action) {
+	const option = "-nvvmpath="
+	for i, arg := range a.Argv {
+		if strings.HasPrefix(arg, option) && s.LibNVVM != "" {
+			a.Argv[i] = option + graph.StageDir + "/nvvm"
+			a.Work.Step.Staged = []graph.StagedFile{{Name: "nvvm/lib64/libnvvm.so", Link: s.LibNVVM}}
+		}
+	}
+}
+
+// askResourceUsage makes the ptxas in nvlink print the resource usage of each function. Of several
+// -Xptxas nvlink obeys the last, with a warning.
+func askResourceUsage(a *graph.Action) {
+	if !slices.Contains(a.Argv, "-dlto") {
+		return
+	}
+	at := -1
+	for i, arg := range a.Argv {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "Xptxas") {
+			at = i
+		}
+	}
+	switch {
+	case at < 0:
+		a.Argv, a.Work.Step.ResourceUsage = slices.Insert(a.Argv, 1, "-Xptxas", "-v"), true
+	case a.Argv[at] == "-Xptxas" && at+1 < len(a.Argv) && !slices.ContainsFunc(strings.Fields(a.Argv[at+1]), toolchain.IsVerbose):
+		a.Argv[at+1] = strings.TrimSpace(a.Argv[at+1]) + " -v"
+		a.Work.Step.ResourceUsage = true
+	}
+}
+
+// linkStub plans the compile of the toolkit's link.stub, which registers all linked modules.
+func (s *Split) linkStub(pass *Pass) {
+	a := s.action(graph.HostPart, pass, s.HostCXX)
+	a.Name, a.Archs = s.Whole.Name, s.Whole.Archs
+	depends(a)
+	a.Work.Step.Macros = []string{ListMacro}
+	s.Emit(a)
+}
