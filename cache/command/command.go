@@ -1,13 +1,10 @@
 // Package command stores the results of compiler command lines and everything that they depend on:
 // the fast path of `kbuild cc`. It knows paths, environments and outputs, but no compiler options.
 //
-// The key is a command line with its folder and environment. Its file has a view of the paths that
-// the compile observed, like the view of a whole build in a build tree (cache/tree), and the
-// result. If each path is unchanged, by stat or by content, the outputs are restored from the
-// action cache, and no process starts.
-//
-// The file is written completely and renamed into place, so any number of processes use it without
-// a lock. Losing a file costs time: the records of the passes are still valid.
+// The key is a command line with its folder and environment. Its file is a trace (cache/trace): the
+// paths that the compile observed, and the result. If each path is unchanged, by stat or by
+// content, the outputs are restored from the action cache, and no process starts. Losing a file
+// costs time: the records of the passes are still valid.
 package command
 
 import (
@@ -30,11 +27,11 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/cache/tree"
+	"github.com/kbuild-dev/kbuild/cache/trace"
 )
 
 // format is part of every key, so that versions of kbuild with another format use other files.
-const format = "command-2"
+const format = "command-3"
 
 // Made is the result of a command.
 type Made struct {
@@ -109,82 +106,45 @@ type Memory struct{ store *disk.Store }
 // Open returns the Memory of a store.
 func Open(store *disk.Store) *Memory { return &Memory{store} }
 
-// open returns the view of a command, or nil if there is none. The caller must close the database.
-func (m *Memory) open(key cache.Key) (*tree.DB, *tree.View) {
-	name := m.store.Command(key)
-	if _, err := os.Stat(name); err != nil {
-		return nil, nil
-	}
-	db, err := tree.Open(name)
-	if err != nil {
-		return nil, nil
-	}
-	v := db.View([32]byte(key))
-	if v == nil {
-		db.Close()
-		return nil, nil
-	}
-	return db, v
-}
-
-// madeOf returns the result that a view was stored with, or nil if another version of kbuild stored
-// it.
-func madeOf(v *tree.View) *Made {
+// find returns the trace of a command, and its value: the result. Both are nil if there is none.
+func (m *Memory) find(key cache.Key) (*trace.Trace, *Made) {
+	t := trace.ReadFile(m.store.Command(key), key)
 	made := &Made{}
-	if json.Unmarshal(v.Value(), made) != nil {
-		return nil
+	if t == nil || json.Unmarshal(t.Value(), made) != nil {
+		return nil, nil
 	}
-	return made
+	return t, made
 }
 
-// Find returns the last result of a command in dir; nil if there is none. holds reports that the
-// result is valid: everything that it depends on is unchanged. changed lists the paths that are
-// not.
-func (m *Memory) Find(key cache.Key, dir string) (made *Made, holds bool, changed []string) {
-	db, v := m.open(key)
-	if v == nil {
+// Find returns the last result of a command in dir; nil if there is none. valid reports that
+// everything that it depends on is unchanged. changed lists the paths that are not.
+func (m *Memory) Find(key cache.Key, dir string) (made *Made, valid bool, changed []string) {
+	t, made := m.find(key)
+	if made == nil {
 		return nil, false, nil
 	}
-	defer db.Close()
-	made = madeOf(v)
-	_, changed, err := hold(v, dir)
-	return made, err == nil && made != nil && len(changed) == 0, changed
+	_, broken, err := t.Check(dir)
+	return made, err == nil && len(broken) == 0, t.Paths(dir, broken)
 }
 
 // FindShared is Find for a result that another checkout may have stored. If it is valid, FindShared
 // stores it under the key here, which includes this folder. The next Find then compares stats only.
 // began is the start of this process's work.
-func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time) (made *Made, holds bool, changed []string) {
-	db, v := m.open(shared)
-	if v == nil {
+func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time) (made *Made, valid bool, changed []string) {
+	t, made := m.find(shared)
+	if made == nil {
 		return nil, false, nil
 	}
-	defer db.Close()
-	made = madeOf(v)
-	stats, changed, err := hold(v, dir)
-	holds = err == nil && made != nil && len(changed) == 0
-	if holds && len(stats) > 0 {
-		list := v.All()
-		for i, st := range stats {
+	fresh, broken, err := t.Check(dir)
+	valid = err == nil && len(broken) == 0
+	if valid && len(fresh) > 0 {
+		list := t.All()
+		for i, st := range fresh {
 			list[i].Stat, list[i].Young, list[i].Seen = st, !st.Before(began), 0
 		}
 		m.Keep(here, list, *made)
 	}
-	return made, holds, changed
-}
-
-// hold checks all observations of a view. stats are the current stats of those whose stat differs.
-func hold(v *tree.View, dir string) (stats map[int]cache.Stat, changed []string, err error) {
-	doubts, err := v.Changed(dir)
-	stats = map[int]cache.Stat{}
-	for _, i := range doubts {
-		st, ok := v.Rehash(dir, i)
-		if !ok {
-			changed = append(changed, v.Broken(dir, i)...)
-		}
-		stats[i] = st
-	}
-	return stats, changed, err
+	return made, valid, t.Paths(dir, broken)
 }
 
 // Forget removes the result of a command.
@@ -235,22 +195,15 @@ func (m *Made) Spelled(b Base) (spelled *Made, ok bool) {
 
 // Keep stores the result of a command.
 func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) error {
-	note, err := json.Marshal(made)
+	value, err := json.Marshal(made)
 	if err != nil {
 		return err
 	}
-	return m.store.PutCommand(key, made.Outputs, func(tmp string) error {
-		db, err := tree.Open(tmp)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		plan, err := db.WritePlan([]byte{0})
-		if err != nil {
-			return err
-		}
-		return db.SetView([32]byte(key), note, plan, observed)
-	})
+	content, err := trace.EncodeFile(key, value, observed)
+	if err != nil {
+		return err
+	}
+	return m.store.PutCommand(key, made.Outputs, content)
 }
 
 // New passes may run out of memory if the scheduler's estimate for passes without history is too

@@ -26,16 +26,15 @@ func (s *Store) Command(key cache.Key) string {
 	return filepath.Join(s.dir, commandsDir, name[:2], name[2:])
 }
 
-// PutCommand stores the file of a command whose outputs are in the store. write creates the file
-// under a temporary name that does not exist yet.
-func (s *Store) PutCommand(key cache.Key, outputs []cache.Output, write func(tmp string) error) error {
+// PutCommand stores the file of a command whose outputs are in the store.
+func (s *Store) PutCommand(key cache.Key, outputs []cache.Output, content []byte) error {
 	if err := s.Keep(&cache.Record{Command: key, Outputs: outputs, Made: s.now()}); err != nil {
 		return err
 	}
 	var b [16]byte
 	rand.Read(b[:])
 	tmp := s.path("tmp", hex.EncodeToString(b[:]))
-	err := write(tmp)
+	err := os.WriteFile(tmp, content, 0o666)
 	if err == nil {
 		err = s.publish(tmp, s.Command(key))
 	}

@@ -96,6 +96,14 @@ func (t *Trace) Broken(root string, i int) []string {
 	return out
 }
 
+// Paths returns the paths at which broken observations have changed, see Broken.
+func (t *Trace) Paths(root string, broken []int) (paths []string) {
+	for _, i := range broken {
+		paths = append(paths, t.Broken(root, i)...)
+	}
+	return paths
+}
+
 // absent reports whether path does not exist or is a dangling link.
 func absent(path string) bool {
 	_, err := os.Stat(path)

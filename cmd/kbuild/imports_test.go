@@ -73,7 +73,7 @@ var allowed = map[string]string{
 	"cmd/kbuild-cc":                "actions/launch/quick actions/run",
 	"actions/launch":               "graph/toolchain/optfile graph graph/gencode graph/plan graph/toolchain graph/toolchain/host graph/toolchain/nvcc graph/toolchain/clang graph/toolchain/hip actions/discover actions/engine actions/execute actions/launch/quick actions/pptext actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
 	"actions/launch/quick":         "actions/run cache cache/command cache/disk cache/regular",
-	"cache/command":                "cache cache/disk cache/regular cache/tree",
+	"cache/command":                "cache cache/disk cache/regular cache/trace",
 }
 
 func TestImports(t *testing.T) {
