@@ -305,7 +305,7 @@ func (p places) take(s string, otherwise hcl.Range) hcl.Range {
 func literals(e hclsyntax.Expression) places {
 	p := places{}
 	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
-		if m, ok := n.(*metered); ok {
+		if m, ok := n.(*counted); ok {
 			n = m.Expression
 		}
 		switch n := n.(type) {

@@ -8,43 +8,22 @@ import (
 	"testing/fstest"
 )
 
-// doubling are local values that each hold the one before twice.
-func doubling(first, next string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "locals {\n  s0 = %s\n", first)
-	for i := range 60 {
-		fmt.Fprintf(&b, "  s%d = %s\n", i+1, strings.ReplaceAll(next, "S", fmt.Sprintf("local.s%d", i)))
-	}
-	return b.String() + "}\n"
-}
-
 func local(expr string) string { return "locals {\n  x = " + expr + "\n}\n" }
 
 func module(name, matrix string) string {
 	return fmt.Sprintf("module %q {\n  sources = [\"a.cu\"]\n  matrix  = %s\n}\n", name, matrix)
 }
 
-// TestBounds loads manifests that ask for more than there is. Each is refused, at its place, before
-// it takes much.
+// TestBounds loads manifests with a slip that asks for more than there is. Each is refused, at its
+// place, before it takes much.
 func TestBounds(t *testing.T) {
-	const nests, large, tooMuch = "this nests deeper than 1000 levels", "this makes a value of more than 16 MiB", "evaluating this manifest takes too much"
+	const tooMuch = "the loops of this manifest have more than 1000000 rounds"
 	tests := []struct{ name, text, want string }{
-		{"brackets", local(strings.Repeat("[", 5000)), "2:506: " + nests},
-		{"operators", local(strings.Repeat("!", 5000) + "true"), "2:1005: " + nests},
-		{"conditions", local(strings.Repeat("true ? 1 : ", 5000) + "1"), ": " + nests},
-		{"templates", local(strings.Repeat(`"${`, 5000) + "1" + strings.Repeat(`}"`, 5000)), ": " + nests},
-		{"blocks", strings.Repeat("a {\n", 5000), "501:3: " + nests},
-		{"commas", local("[" + strings.Repeat("1,", maxWords) + "]"), ": kernels.hcl has more than 500000 words"},
 		{"mistakes", strings.Repeat("a = 1\n", 5000), "and 3999 more like these"},
-		{"strings", doubling(`"0123456789"`, `"${S}${S}"`), "23:9: " + large},
-		{"lists", doubling(`["0123456789"]`, "[S, S]"), ": " + large},
-		{"objects", doubling("{ a = 1 }", "{ a = S, b = S }"), ": " + large},
-		{"concat", doubling("[1]", "concat(S, S)"), ": concat(): " + large},
-		{"numbers", doubling("1e300", "S * S"), ": a number above 1.8e308"},
+		{"a range", local("range(1000000000)"), ": range(): more than 1024 values"},
+		{"numbers", local("1e300 * 1e300"), ": a number above 1.8e308"},
 		{"digits", local("tostring(1e99999999)"), "2:16: a number above 1.8e308"},
-		{"setproduct", local("setproduct(range(1000), range(1000), range(1000))"), "2:7: setproduct(): " + large},
-		{"format", local(`format(join("", [for x in range(1000): "%999s"]), "a")`), ": format(): "},
-		{"replace", local(`replace(join("", [for x in range(1000): "aaaaaaaa"]), "a", join("", [for x in range(1000): "aaaaaaaa"]))`), ": replace(): " + large},
+		{"setproduct", local("setproduct(range(1000), range(1000), range(1000))"), "2:7: " + tooMuch},
 		{"loops", local("[for a in range(1000): [for b in range(1000): [for c in range(1000): a if false]]]"), "2:7: " + tooMuch},
 		{"loops behind try", local("try([for a in range(1000): [for b in range(1000): [for c in range(1000): a]]], 1)"), "2:7: " + tooMuch},
 		{"a matrix", module("m", "{ a = range(1000), b = range(1000) }"), "3:13: the matrix of module \"m\" has more than 10000 instances"},

@@ -207,27 +207,12 @@ func (l *loader) eval(e hclsyntax.Expression, extra map[string]cty.Value) cty.Va
 		ctx = l.ctx.NewChild()
 		ctx.Variables = extra
 	}
-	return l.metered(e, ctx, r.addrs)
-}
-
-// metered evaluates an expression that refers to addrs, within the limits of the meter. The first
-// expression that exceeds them is reported.
-func (l *loader) metered(e hclsyntax.Expression, ctx *hcl.EvalContext, addrs []string) cty.Value {
-	if l.meter.spent {
-		return cty.DynamicVal
-	}
-	if err := l.meter.hold(l.sizeAll(addrs)); err != nil {
-		l.tooMuch(e, err)
+	if l.rounds.spent() != nil {
 		return cty.DynamicVal
 	}
 	v, diags := e.Value(ctx)
-	err := l.meter.make(sizeOf(v, maxValue))
-	switch {
-	case l.meter.spent: // a try() may have hidden it
-		l.tooMuch(e, errSpent())
-		return cty.DynamicVal
-	case err != nil && !diags.HasErrors():
-		l.tooMuch(e, err)
+	if err := l.rounds.spent(); err != nil { // a try() may have hidden it
+		l.errorAt(e.Range(), "", "%v", err)
 		return cty.DynamicVal
 	}
 	l.addHCL(diags)

@@ -14,11 +14,11 @@ import (
 // functions returns all functions of the language. They are pure, except that glob lists folders,
 // which Project.Observed records.
 func (l *loader) functions() map[string]function.Function {
-	return l.charged(map[string]function.Function{
+	return map[string]function.Function{
 		"concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "distinct": distinctFunc,
 		"sort": stdlib.SortFunc, "reverse": stdlib.ReverseListFunc, "compact": stdlib.CompactFunc,
 		"length": lengthFunc, "contains": stdlib.ContainsFunc, "element": sound(stdlib.ElementFunc),
-		"range": sound(stdlib.RangeFunc), "setproduct": stdlib.SetProductFunc,
+		"range": sound(stdlib.RangeFunc), "setproduct": l.rounds.setProduct(),
 		"keys": stdlib.KeysFunc, "values": stdlib.ValuesFunc, "merge": stdlib.MergeFunc, "lookup": stdlib.LookupFunc,
 
 		"join": stdlib.JoinFunc, "split": stdlib.SplitFunc, "replace": stdlib.ReplaceFunc, "format": formatFunc,
@@ -28,12 +28,13 @@ func (l *loader) functions() map[string]function.Function {
 		"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
 
 		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": sound(stdlib.MakeToFunc(cty.Number)),
-		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		"tolist":   conversion(cty.List(cty.DynamicPseudoType)),
+		"toset":    conversion(cty.Set(cty.DynamicPseudoType)),
 		"coalesce": stdlib.CoalesceFunc, "min": sound(stdlib.MinFunc), "max": sound(stdlib.MaxFunc),
 		"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
 
 		"basename": textFunc(path.Base), "dirname": textFunc(path.Dir), "glob": l.globFunc(""),
-	})
+	}
 }
 
 // lengthFunc returns the number of elements, or of the characters of a string.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
@@ -283,7 +282,7 @@ func rebased(v cty.Value, from, to string) cty.Value {
 func (l *loader) globIn(dir string) string {
 	name := "glob\x00" + dir
 	if _, ok := l.ctx.Functions[name]; !ok {
-		l.ctx.Functions[name] = l.charged(map[string]function.Function{name: l.globFunc(dir)})[name]
+		l.ctx.Functions[name] = l.globFunc(dir)
 	}
 	return name
 }

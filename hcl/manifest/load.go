@@ -67,8 +67,7 @@ type loader struct {
 
 	reported  map[reported]bool     // for reporting each diagnostic once
 	dropped   int                   // number of diagnostics beyond maxDiagnostics
-	meter     meter                 // of evaluation
-	sizes     map[string]int64      // of values, by address
+	rounds    rounds                // of loops
 	sources   int                   // number of sources of all targets so far
 	matrices  map[*block][]instance // of modules
 	each      map[*block][]each     // of executables
@@ -138,7 +137,6 @@ func newLoader(opts Options) *loader {
 		matches:   map[string]globMatch{},
 		lists:     map[*block][]string{},
 		reported:  map[reported]bool{},
-		sizes:     map[string]int64{},
 		imported:  map[string]*block{},
 	}
 	if opts.FS == nil {

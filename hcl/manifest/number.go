@@ -3,7 +3,6 @@ package manifest
 import (
 	"errors"
 	"regexp"
-	"strings"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -116,40 +115,30 @@ func wrapped(f function.Function, call func([]cty.Value) (cty.Value, error)) fun
 }
 
 var (
-	wideVerb  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{4,}`) })
-	floatVerb = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%[^a-zA-Z%]*[eEfgG]`) })
-	misfit    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%![a-zA-Z]?\(`) })
+	wideVerb = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{4,}`)
+	})
+	floatVerb = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`%[^a-zA-Z%]*[eEfgG]`)
+	})
 )
 
-// formatFunc is format of cty, which passes numbers and some verbs to Go's fmt. If a verb does not
-// fit its value, fmt returns a text such as %!d(string=x) or %!(NOVERB). Here that is an error.
+// formatFunc is format of cty, which passes widths and numbers to Go's fmt.
 var formatFunc = wrapped(stdlib.FormatFunc, func(args []cty.Value) (cty.Value, error) {
 	format := args[0].AsString()
 	if verb := wideVerb().FindString(format); verb != "" {
-		return cty.DynamicVal, function.NewArgErrorf(0, "a width, precision or index of more than 3 digits in %q", format)
+		return cty.DynamicVal, function.NewArgErrorf(0,
+			"a width, precision or index of more than 3 digits in %q", format)
 	}
-	given := strings.ReplaceAll(format, "%%", "%")
-	for i, a := range args[1:] {
-		if err := soundFormatted(a, format); err != nil {
+	for i, v := range args[1:] {
+		if v.Type() == cty.String && floatVerb().MatchString(format) {
+			if n, err := convert.Convert(v, cty.Number); err == nil {
+				v = n // as the verb does
+			}
+		}
+		if err := soundNumber(v); err != nil {
 			return cty.DynamicVal, function.NewArgErrorf(i+1, "%v", err)
 		}
-		if text, ok := asText(a); ok && a.IsKnown() {
-			given += " " + text
-		}
 	}
-	v, err := stdlib.FormatFunc.Call(args)
-	if err == nil && v.IsKnown() && misfit().MatchString(v.AsString()) && !misfit().MatchString(given) {
-		return cty.DynamicVal, function.NewArgErrorf(0, "%q does not fit its values", format)
-	}
-	return v, err
+	return stdlib.FormatFunc.Call(args)
 })
-
-// soundFormatted checks a number, or a text that a verb converts to a number.
-func soundFormatted(v cty.Value, format string) error {
-	if v.Type() == cty.String && floatVerb().MatchString(format) {
-		if n, err := convert.Convert(v, cty.Number); err == nil {
-			v = n
-		}
-	}
-	return soundNumber(v)
-}

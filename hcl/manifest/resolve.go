@@ -71,27 +71,20 @@ type resolver struct {
 	refs   *references
 	scope  scope
 	hidden []map[string]struct{}
-	loops  []*metered // enclosing loops
 
 	indexed *hclsyntax.ScopeTraversalExpr // traversal that is indexed by a computed key
 }
 
 func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
 	switch n := n.(type) {
-	case *metered:
-		n.from = len(r.refs.addrs)
-		r.loops = append(r.loops, n)
+	case *counted:
 		return r.Enter(n.Expression)
 	case *hclsyntax.IndexExpr:
 		if t, ok := n.Collection.(*hclsyntax.ScopeTraversalExpr); ok {
 			r.indexed = t
 		}
 	case *hclsyntax.ForExpr:
-		r.l.meterLoop(n)
-	case *hclsyntax.LiteralValueExpr:
-		if sizeOf(n.Val, maxValue) > maxValue {
-			r.fail(n.SrcRange, "", "this number is too large or too small")
-		}
+		r.l.rounds.count(n)
 	case *hclsyntax.ScopeTraversalExpr:
 		r.traversal(n)
 	case *hclsyntax.FunctionCallExpr:
@@ -103,12 +96,8 @@ func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
 }
 
 func (r *resolver) Exit(n hclsyntax.Node) hcl.Diagnostics {
-	switch n := n.(type) {
-	case hclsyntax.ChildScope:
+	if _, ok := n.(hclsyntax.ChildScope); ok {
 		r.hidden = r.hidden[:len(r.hidden)-1]
-	case *metered:
-		n.addrs = r.refs.addrs[n.from:]
-		r.loops = r.loops[:len(r.loops)-1]
 	}
 	return nil
 }
@@ -139,9 +128,6 @@ func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
 	root := n.Traversal.RootName()
 	for _, h := range r.hidden {
 		if _, ok := h[root]; ok {
-			for _, loop := range r.loops {
-				loop.locals = append(loop.locals, root)
-			}
 			return
 		}
 	}

@@ -17,10 +17,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// maxSources limits the sources of all targets together: each takes a kilobyte before planning
-// starts.
-const maxSources = 200_000
-
 // byEnding maps file extensions to languages. A .cu file is HIP if its target ships gfx code.
 var byEnding = map[string]string{
 	".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++", ".cu": "cuda", ".hip": "hip",

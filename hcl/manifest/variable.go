@@ -149,7 +149,7 @@ func (l *loader) exprValue(v *variable, e hclsyntax.Expression, typ cty.Type) ct
 		l.errorAt(e.Range(), "Variables hold text, numbers, booleans, and lists and maps of them.", "variable %q cannot hold a target or gencode", v.block.name)
 		return cty.DynamicVal
 	}
-	out, err := l.asList(val, typ)
+	out, err := converted(val, typ)
 	if err != nil {
 		l.bothAt(e.Range(), v.block.rng, "declared here", "", "variable %q: %s", v.block.name, typeError(err, typ))
 		return cty.DynamicVal
@@ -212,9 +212,6 @@ func (l *loader) parseText(text string, typ cty.Type) (cty.Value, error) {
 	if (typ.IsListType() || typ.IsSetType()) && typ.ElementType().IsPrimitiveType() && !strings.HasPrefix(trimmed, "[") {
 		return convert.Convert(commaList(trimmed), typ)
 	}
-	if mayNest([]byte(text)) {
-		return cty.DynamicVal, fmt.Errorf("it nests too deeply")
-	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
 	if !diags.HasErrors() {
 		diags = soundArithmetic(e)
@@ -227,7 +224,7 @@ func (l *loader) parseText(text string, typ cty.Type) (cty.Value, error) {
 	}
 	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
 		if loop, ok := n.(*hclsyntax.ForExpr); ok {
-			l.meterLoop(loop)
+			l.rounds.count(loop)
 		}
 		return nil
 	})
