@@ -201,7 +201,7 @@ type watched struct {
 func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 	r := w.UI.Begin(t, want)
 	r.Options.Pools, r.Options.Memory, r.Options.Cost = t.Runner.Graph.Pools, t.peaks().of, t.cost
-	if t.Runner.Elsewhere != nil {
+	if t.Runner.Remote != nil {
 		r.Options.Elsewhere, r.Options.Overdue = w.RemoteJobs, t.overdue
 	}
 	if t.shared != nil {

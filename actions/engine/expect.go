@@ -36,6 +36,10 @@ func (t *Tree) peaks() *peaks {
 	return p
 }
 
+// Cost and Memory implement remote.Estimates.
+func (p *peaks) Cost(a *graph.Action) time.Duration { return p.tree.cost(a) }
+func (p *peaks) Memory(a *graph.Action) int64       { return p.of(a) }
+
 // of returns the expected peak of an action in bytes; 0 means none.
 func (p *peaks) of(a *graph.Action) int64 {
 	if a.Kind.InProcess() {

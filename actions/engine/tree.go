@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/actions/remote"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -114,7 +115,8 @@ func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 	case t.shared == nil:
 		t.w.UI.Note("warning: --remote-exec needs a server, and there is none: name it with --remote, KBUILD_REMOTE or a cache block of the manifest")
 	default:
-		c.Elsewhere, c.Platform, c.Cost, c.Memory = t.shared.remote, t.w.Platform, t.cost, t.peaks().of
+		c.Remote = remote.New(remote.Config{Server: t.shared.remote, Platform: t.w.Platform,
+			Estimates: t.peaks(), Root: c.Root, Env: c.Env, KeyEnv: c.KeyEnv, Files: c.Files})
 	}
 	return nil
 }

@@ -4,73 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
-// perform does the work of an action. functions are those that ptxas reported.
-func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res sched.Result, functions []cache.Function) {
-	if s := r.keys.steps[a.Kind]; s != nil {
-		err := r.intermediates.materialize(ctx, a, a.Argv)
-		if err == nil {
-			err = s.run(work{a, r.Root, dir})
-		}
-		if err != nil {
-			return failed(err), nil
-		}
-		return sched.Result{Status: sched.Ran}, nil
-	}
-	res, functions = r.command(ctx, a, a.Argv, dir)
-	if a.Step().Gate && res.Status != sched.Failed {
-		if err := copyFile(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0])); err != nil {
-			return failed(err), nil
-		}
-	}
-	if a.Kind == graph.Test && res.Status != sched.Failed {
-		if err := os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666); err != nil {
-			return failed(err), nil
-		}
-		res.Output = nil // a test that passes prints nothing
-	}
-	var e *ended
-	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) || errors.Is(res.Err, errLost) {
-		return res, functions
-	}
-	return r.performAgain(ctx, a, res, dir)
+// Command is a command of an action that is ready to run: its arguments have temporary names for
+// the files that it writes, and the files that it reads exist.
+type Command struct {
+	Action *graph.Action
+	Argv   []string
+
+	r        *Runner
+	dir      scratch
+	response *graph.Response // nil: Argv is never moved to a response file
 }
 
-// performAgain runs an action that printed something again, on the text with the true line numbers.
-// The outputs stay those of the canonical text, which is the same wherever the lines are. They are
-// replaced only if the first run failed and the second succeeded.
-func (r *Runner) performAgain(ctx context.Context, a *graph.Action, res sched.Result, dir scratch) (sched.Result, []cache.Function) {
-	second := dir.again()
-	if err := second.makeFolders(a); err != nil {
-		return failed(err), nil
-	}
-	again, functions := r.command(ctx, a, a.Step().DiagnosticArgv, second)
-	if res.Status == sched.Failed && again.Status != sched.Failed {
-		for i, o := range a.Outputs {
-			if err := os.Rename(second.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return failed(err), nil
-			}
-		}
-	}
-	again.CPU += res.CPU
-	again.Elapsed += res.Elapsed
-	return again, functions
-}
-
-// command runs argv as a process of a, after it has written the files that argv reads.
-func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (sched.Result, []cache.Function) {
+// command runs argv as a process of a, locally or remotely, and parses its output. functions are
+// those that ptxas reported.
+func (r *Runner) command(
+	ctx context.Context, a *graph.Action, argv []string, dir scratch,
+) (res sched.Result, functions []cache.Function) {
 	if err := r.intermediates.materialize(ctx, a, argv); err != nil {
 		return failed(err), nil
 	}
@@ -81,50 +49,56 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	if err != nil {
 		return failed(err), nil
 	}
-	if argv, err = commandLine(r.Root, a, refs.argv, dir); err != nil {
+	c, err := r.newCommand(a, refs.argv, dir)
+	if err != nil {
 		return failed(err), nil
 	}
-	out, err := r.processes.run(ctx, a, argv, dir)
+	var out run.Result
+	if dir.local != nil {
+		out, err = r.Remote.Run(ctx, c, dir.local)
+	} else {
+		out, err = c.Run(ctx)
+	}
 	if discover.IsTraced(a) && discover.TellsUser(a) {
 		out.Output = append(out.Output, r.discovery.Trace(dir.traceFile()).Rest...)
 	}
-	res := sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown(a), Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS, Worker: out.Worker}
-	var functions []cache.Function
-	if err == nil {
-		res.Output, functions, err = r.readOutput(a, out, refs, dir)
-	}
+	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown(a),
+		Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS, Worker: out.Worker}
 	if err != nil {
 		res.Status, res.Err = sched.Failed, err
+		return res, nil
 	}
-	return res, functions
-}
 
-// readOutput parses the output of a's process and checks whether the process did its work: nvlink
-// drops code with status 0.
-func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir scratch) (shown []byte, functions []cache.Function, err error) {
 	printed := r.withoutScratch(a, refs.printed(string(out.Output)), dir)
 	rest, functions := splitResourceUsage(printed)
 	if a.Step().ResourceUsage {
 		printed = rest
 	}
-	var faults []nvcc.Fault
+	var faults []nvcc.Fault // nvlink drops code with status 0
 	if a.Work.Link != nil {
 		printed, faults = nvcc.ReadNVLink(printed, a.Link().NonLTO)
 	}
 	printed = run.Shorten(printed, run.DefaultOutput)
-	shown = []byte(printed)
+	res.Output = []byte(printed)
 	switch {
 	case a.Work.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
-		return shown, nil, fmt.Errorf("nvlink printed more than kbuild can check (%d bytes more): it exits with 0 even if it drops code, and only its messages say so", out.LeftOut)
+		res.Status, res.Err = sched.Failed, fmt.Errorf("nvlink printed more than kbuild can check "+
+			"(%d bytes more): it exits with 0 even if it drops code, and only its messages say so",
+			out.LeftOut)
+		return res, nil
 	case exitError(out) != nil:
-		err = r.makers.explainFailure(a, printed, inCircumstances(a, printed, exitError(out), r.State))
+		err = inCircumstances(a, printed, exitError(out), r.State)
+		err = r.makers.explainFailure(a, printed, err)
 	case len(faults) > 0:
 		err = linkError(a, faults)
 	}
-	if err != nil && a.Work.Link != nil && a.Link().Check && (out.ExitCode != 0 || len(faults) > 0) {
+	if err != nil && a.Link().Check && (out.ExitCode != 0 || len(faults) > 0) {
 		err = checkLinkError(a, printed, err)
 	}
-	return shown, functions, err
+	if err != nil {
+		res.Status, res.Err = sched.Failed, err
+	}
+	return res, functions
 }
 
 // withoutScratch removes kbuild's own folders from the output of a command.
@@ -139,7 +113,331 @@ func (r *Runner) withoutScratch(a *graph.Action, printed string, dir scratch) st
 		printed = strings.ReplaceAll(printed, dir.rel+"/", "")
 	}
 	if a.Kind == graph.NVLink {
-		printed = strings.ReplaceAll(printed, path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0])+"/", r.Graph.BuildDir+"/")
+		slices := path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0]) + "/"
+		printed = strings.ReplaceAll(printed, slices, r.Graph.BuildDir+"/")
 	}
 	return printed
+}
+
+// frontEndMemory is the memory that cudafe++ and cicc use for an ordinary source, in bytes.
+const frontEndMemory = 256 << 20
+
+// errTimeout is the error of a test that exceeded its timeout.
+var errTimeout = errors.New("it ran longer than its timeout")
+
+// Run runs the command locally. A test that exceeds its timeout is killed with all that it started:
+// its process group first, then the processes that left the group, which are found by their folder
+// for temporary files.
+func (c *Command) Run(ctx context.Context) (run.Result, error) {
+	r, a, dir := c.r, c.Action, c.dir
+	argv, err := c.respond()
+	if err != nil {
+		return run.Result{}, err
+	}
+	cwd := dir.cwd(r.Root, a)
+	if cwd != r.Root {
+		if err := os.MkdirAll(cwd, 0o777); err != nil {
+			return run.Result{}, err
+		}
+	}
+	env := r.environ(a, dir.tmp)
+	if a.Kind.Info().FrontEnd {
+		env = append(env, run.HugePages(r.frontEnds.Add(1)*frontEndMemory)...)
+		defer r.frontEnds.Add(-1)
+	}
+	if dir.traced {
+		argv = strace.Args(dir.file(straceFile), argv)
+	}
+	process := run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: run.DefaultOutput}
+	// Output that kbuild parses has a limit that no real output reaches. ptxas prints 300 bytes for
+	// each function, and nvlink a line for each symbol that it misses.
+	if a.Work.Link != nil || a.Step().ResourceUsage {
+		process.MaxOutput = 32 << 20
+	}
+	// If output is printed verbatim, commands must print only on stderr: records do not keep which
+	// stream it was.
+	traced := discover.IsTraced(a)
+	if traced || r.Verbatim {
+		f, err := os.Create(dir.traceFile())
+		if err != nil {
+			return run.Result{}, err
+		}
+		defer f.Close()
+		process.Stdout = f
+	}
+	limited, limit := ctx, a.Test().Timeout
+	if limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
+		defer cancel()
+	}
+	out, err := run.Run(limited, process)
+	switch {
+	case err != nil && ctx.Err() == nil && context.Cause(limited) == errTimeout:
+		err = fmt.Errorf("%w of %v, and was ended", errTimeout, limit)
+		err = errors.Join(err, run.EndOrphans(dir.tmp))
+	case errors.Is(err, unix.ENOMEM):
+		err = &ended{err.Error(), true}
+	case err == nil && process.Stdout != nil && !traced:
+		if info, statErr := process.Stdout.Stat(); statErr != nil || info.Size() > 0 {
+			err = errors.New("it writes to standard output")
+		}
+	}
+	return out, err
+}
+
+// environ returns the environment of a's commands.
+func (r *Runner) environ(a *graph.Action, tmp string) []string {
+	test := a.Test()
+	env := slices.Concat(r.Env, []string{"TMPDIR=" + tmp})
+	if test.GPU {
+		env = append(env, r.GPUEnv...)
+	}
+	env = append(env, a.Env...)
+	var dirs []string
+	for _, dir := range test.LibDirs {
+		dirs = append(dirs, cache.Absolute(r.Root, dir))
+	}
+	return run.WithLibraryFolders(env, dirs)
+}
+
+// query runs a query in the root, with the environment of a's commands: see discover.Query.
+func (r *Runner) query(
+	ctx context.Context, a *graph.Action, argv []string, quiet bool,
+) (printed string, ok bool) {
+	if r.scratches.open() != nil {
+		return "", false
+	}
+	c := run.Command{Argv: argv, Dir: r.Root, Env: r.environ(a, r.scratches.dir), MaxOutput: 4 << 20}
+	if quiet {
+		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		if err != nil {
+			return "", false
+		}
+		defer null.Close()
+		c.Stdout = null
+	}
+	out, err := run.Run(ctx, c)
+	if err != nil || out.LeftOut > 0 {
+		return "", false
+	}
+	return string(out.Output), out.ExitCode == 0
+}
+
+// Query runs a query of the command's program, and returns what it printed.
+func (c *Command) Query(ctx context.Context, argv []string) string {
+	printed, _ := c.r.query(ctx, c.Action, argv, false)
+	return printed
+}
+
+// With returns another command that runs in the same folder.
+func (c *Command) With(argv []string) *Command {
+	return &Command{Action: c.Action, Argv: argv, r: c.r, dir: c.dir}
+}
+
+// Again returns a command of the same action with a folder of its own for its outputs, which argv
+// has by the names of the action.
+func (c *Command) Again(argv []string) (*Command, error) {
+	dir := c.dir.again()
+	if err := dir.makeFolders(c.Action); err != nil {
+		return nil, err
+	}
+	again, err := c.r.newCommand(c.Action, argv, dir)
+	if err == nil {
+		again.response = nil
+	}
+	return again, err
+}
+
+// Reads returns the files that the command reads, as far as the action declares or names them.
+func (c *Command) Reads() []string {
+	reads := commandReads(c.Action, c.Argv)
+	return slices.DeleteFunc(slices.Concat(c.Action.Reads(), c.r.discovery.Named(c.Action)),
+		func(in string) bool { return in == c.Action.Link().HostRefs || !reads.has(in) })
+}
+
+// Digest returns the digest of a file that the command reads.
+func (c *Command) Digest(file string) (cache.Digest, error) { return c.r.digest(file) }
+
+// Folder returns the folder with the temporary files of the command, File the name of one of them,
+// Output that of an output, and Depfile that of the dependency file. They are absolute.
+func (c *Command) Folder() string          { return c.dir.dir }
+func (c *Command) File(name string) string { return c.dir.file(name) }
+func (c *Command) Output(i int) string     { return c.dir.output(i, c.Action.Outputs[i]) }
+func (c *Command) Depfile() string         { return c.dir.depfile() }
+
+// Names reports whether an argument of the command names output i.
+func (c *Command) Names(i int) bool {
+	file, seen := c.Output(i), c.dir.seen().output(i, c.Action.Outputs[i])
+	return slices.ContainsFunc(c.Argv, func(arg string) bool {
+		return strings.HasSuffix(arg, file) || strings.HasSuffix(arg, seen)
+	})
+}
+
+// newCommand returns the command of a with the arguments argv, with temporary names for the files
+// that it writes.
+func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Command, error) {
+	c := &Command{a, slices.Clone(argv), r, dir, a.Work.Response}
+	// a pass has the names inside of arguments as well
+	if a.Intermediate || a.Driver().Argv != nil || a.Kind == graph.Bundle {
+		names := passNames(r.Root, a, dir)
+		for i, arg := range c.Argv {
+			c.Argv[i] = names.Replace(arg)
+		}
+		if a.Step().EmptyCwd && a.Kind == graph.NVLink {
+			c.Argv = toolchain.MapLibraryFolders(c.Argv, func(dir string) string { return cache.Absolute(r.Root, dir) })
+		}
+		return c, nil
+	}
+	names, err := tempNames(a, dir)
+	if err != nil {
+		return nil, err
+	}
+	for i, arg := range c.Argv {
+		if t, ok := names[arg]; ok {
+			c.Argv[i] = t
+		} else if k := a.Work.Keep; k != nil {
+			if rest, ok := strings.CutPrefix(arg, k.Dir+"/"); ok {
+				c.Argv[i] = names[k.Dir] + "/" + rest
+			}
+		}
+	}
+	return c, nil
+}
+
+// tempNames returns the temporary names of the files that a's command writes, by the names in its
+// argv. An in-place command writes the outputs themselves.
+func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
+	rel := dir.seen()
+	names := map[string]string{}
+	for i, o := range a.Outputs {
+		if !a.InPlace {
+			names[o] = rel.output(i, o)
+		}
+	}
+	if a.Depfile != "" && a.Kind != graph.Generate {
+		names[a.Depfile] = rel.depfile()
+		for _, given := range []string{"", "-Wl,"} { // see host.ForLinker
+			given += host.DependencyFile
+			names[given+a.Depfile] = given + rel.depfile()
+		}
+	}
+	if k := a.Work.Keep; k != nil {
+		names[k.Dir] = rel.file("keep")
+		if err := os.MkdirAll(dir.file("keep"), 0o777); err != nil {
+			return nil, fmt.Errorf("making a temporary folder: %w", err)
+		}
+	}
+	return names, nil
+}
+
+// passNames returns a replacer for the names of files in the command of a pass.
+func passNames(root string, a *graph.Action, dir scratch) *strings.Replacer {
+	rel := dir.seen()
+	if a.Step().EmptyCwd {
+		rel = dir
+	}
+	pairs := [][2]string{{graph.StageDir, rel.file("in")}}
+	for i, o := range a.Outputs {
+		pairs = append(pairs, [2]string{o, rel.output(i, o)})
+	}
+	if a.Depfile != "" {
+		pairs = append(pairs, [2]string{a.Depfile, rel.depfile()})
+	}
+	if a.Step().EmptyCwd {
+		for _, in := range a.Reads() {
+			pairs = append(pairs, [2]string{in, cache.Absolute(root, in)})
+		}
+	}
+	return replacer(pairs)
+}
+
+// maxArgs is the length from which arguments move to a response file. Linux allows 2 MiB for
+// arguments and environment.
+const maxArgs = 128 << 10
+
+// respond returns the arguments, of which those that are too long have moved to a response file.
+// gcc, ar and ld read one per line, with a backslash before blanks, quotes and backslashes.
+func (c *Command) respond() ([]string, error) {
+	size := 0
+	for _, arg := range c.Argv {
+		size += len(arg) + 1
+	}
+	rsp := c.response
+	if rsp == nil || size < maxArgs {
+		return c.Argv, nil
+	}
+	var text strings.Builder
+	for _, arg := range c.Argv[rsp.From:] {
+		for _, char := range arg {
+			if strings.ContainsRune(" \t\n\\\"'", char) {
+				text.WriteByte('\\')
+			}
+			text.WriteRune(char)
+		}
+		text.WriteByte('\n')
+	}
+	if err := os.WriteFile(c.File("args.rsp"), []byte(text.String()), 0o666); err != nil {
+		return nil, fmt.Errorf("writing a response file: %w", err)
+	}
+	name := c.dir.seen().file("args.rsp")
+	if rsp.Flag == nvcc.OptionsFile.Flag {
+		name = toolchain.ListWord(name)
+	}
+	return append(c.Argv[:rsp.From:rsp.From], rsp.Flag+name), nil
+}
+
+// stage writes the files that a command expects in its own folder.
+func stage(root string, a *graph.Action, dir scratch) error {
+	in := dir.file("in")
+	for _, s := range a.Step().Staged {
+		name := filepath.Join(in, s.Name)
+		err := os.MkdirAll(filepath.Dir(name), 0o777)
+		switch {
+		case err != nil:
+		case s.Link != "":
+			err = os.Symlink(s.Link, name)
+		case s.From != "":
+			err = os.Link(cache.Absolute(root, s.From), name)
+		default:
+			text := strings.ReplaceAll(s.Text, graph.StageDir, staged(a, dir))
+			err = os.WriteFile(name, []byte(text), 0o666)
+		}
+		if err != nil {
+			return fmt.Errorf("preparing %s: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// staged returns the folder of staged files, escaped for a string literal.
+func staged(a *graph.Action, dir scratch) string {
+	if !a.Step().EmptyCwd {
+		dir = dir.seen()
+	}
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(dir.file("in"))
+}
+
+// reading is the set of files that a command reads: those that its arguments name, and those that
+// kbuild reads for it.
+type reading struct {
+	argv  []string // none: the command may read any file
+	named map[string]bool
+}
+
+// commandReads returns the files that the command argv of a reads.
+func commandReads(a *graph.Action, argv []string) reading {
+	named := map[string]bool{a.Link().HostRefs: true}
+	for _, arg := range argv {
+		named[arg] = true
+	}
+	for _, s := range a.Step().Staged {
+		named[s.From] = true
+	}
+	return reading{argv, named}
+}
+
+func (r reading) has(file string) bool {
+	return len(r.argv) == 0 || r.named[file] ||
+		slices.ContainsFunc(r.argv, func(arg string) bool { return strings.Contains(arg, file) })
 }

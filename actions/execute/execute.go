@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -17,26 +18,26 @@ import (
 )
 
 // execute runs a. It retries once if an input's time is too recent to rule out a race: see
-// stability.early. If here is not nil, a runs remotely first, and locally as well once here is
+// stability.early. If local is not nil, a runs remotely first, and locally as well once local is
 // closed.
-func (r *Runner) execute(ctx context.Context, a *graph.Action, key actionKey, here <-chan struct{}) sched.Result {
-	res, early := r.attempt(ctx, a, key, here, true)
+func (r *Runner) execute(ctx context.Context, a *graph.Action, key actionKey, local <-chan struct{}) sched.Result {
+	res, early := r.attempt(ctx, a, key, local, true)
 	if early {
 		// wait until files from before this kbuild are no longer too recent
 		r.stability.clock.after(r.stability.begun.Add(cache.FileTick))
-		res, _ = r.attempt(ctx, a, key, here, false)
+		res, _ = r.attempt(ctx, a, key, local, false)
 	}
 	return res
 }
 
 // attempt executes a once. If repeatable is set, early reports that the caller must retry: see
 // stability.early.
-func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, here <-chan struct{}, repeatable bool) (res sched.Result, early bool) {
+func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, local <-chan struct{}, repeatable bool) (res sched.Result, early bool) {
 	dir, err := r.scratches.place(a)
 	if err != nil {
 		return failed(err), false
 	}
-	dir.here = here
+	dir.local = local
 	defer func() { dir.remove(res.Status == sched.Failed || early) }()
 	if a.InPlace {
 		if err := r.tree.clear(a); err != nil {
@@ -92,6 +93,58 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, di
 	}
 	rec.Elapsed, rec.CPU, rec.MaxRSS = res.Elapsed, res.CPU, res.MaxRSS
 	return rec, stable, res
+}
+
+// perform does the work of an action. functions are those that ptxas reported.
+func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res sched.Result, functions []cache.Function) {
+	if s := r.keys.steps[a.Kind]; s != nil {
+		err := r.intermediates.materialize(ctx, a, a.Argv)
+		if err == nil {
+			err = s.run(work{a, r.Root, dir})
+		}
+		if err != nil {
+			return failed(err), nil
+		}
+		return sched.Result{Status: sched.Ran}, nil
+	}
+	res, functions = r.command(ctx, a, a.Argv, dir)
+	if a.Step().Gate && res.Status != sched.Failed {
+		if err := copyFile(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0])); err != nil {
+			return failed(err), nil
+		}
+	}
+	if a.Kind == graph.Test && res.Status != sched.Failed {
+		if err := os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666); err != nil {
+			return failed(err), nil
+		}
+		res.Output = nil // a test that passes prints nothing
+	}
+	var e *ended
+	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) || errors.Is(res.Err, ErrLost) {
+		return res, functions
+	}
+	return r.performAgain(ctx, a, res, dir)
+}
+
+// performAgain runs an action that printed something again, on the text with the true line numbers.
+// The outputs stay those of the canonical text, which is the same wherever the lines are. They are
+// replaced only if the first run failed and the second succeeded.
+func (r *Runner) performAgain(ctx context.Context, a *graph.Action, res sched.Result, dir scratch) (sched.Result, []cache.Function) {
+	second := dir.again()
+	if err := second.makeFolders(a); err != nil {
+		return failed(err), nil
+	}
+	again, functions := r.command(ctx, a, a.Step().DiagnosticArgv, second)
+	if res.Status == sched.Failed && again.Status != sched.Failed {
+		for i, o := range a.Outputs {
+			if err := os.Rename(second.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return failed(err), nil
+			}
+		}
+	}
+	again.CPU += res.CPU
+	again.Elapsed += res.Elapsed
+	return again, functions
 }
 
 // record builds the record of what the command wrote and read. said reports whether the command

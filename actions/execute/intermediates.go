@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -122,7 +120,7 @@ func (p *intermediates) count() {
 			if n := p.runs - p.ended[b.ID]; n > 0 {
 				p.users[in] += n
 			}
-			p.read[in] = p.read[in] || reads(in)
+			p.read[in] = p.read[in] || reads.has(in)
 		}
 	}
 	p.ended = nil
@@ -150,31 +148,13 @@ func (p *intermediates) markPresent(files ...string) {
 func (p *intermediates) materialize(ctx context.Context, a *graph.Action, argv []string) error {
 	reads := commandReads(a, argv)
 	for _, in := range p.readBy(a) {
-		if reads(in) {
+		if reads.has(in) {
 			if err := p.materializeFile(ctx, in); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// commandReads returns a function that reports whether the command argv of a names a file, or
-// kbuild itself reads the file.
-func commandReads(a *graph.Action, argv []string) func(file string) bool {
-	if len(argv) == 0 {
-		return func(string) bool { return true }
-	}
-	named := map[string]bool{a.Link().HostRefs: true}
-	for _, arg := range argv {
-		named[arg] = true
-	}
-	for _, s := range a.Step().Staged {
-		named[s.From] = true
-	}
-	return func(file string) bool {
-		return named[file] || slices.ContainsFunc(argv, func(arg string) bool { return strings.Contains(arg, file) })
-	}
 }
 
 // materializeFile restores one file from the cache, or runs its pass again.

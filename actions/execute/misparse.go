@@ -31,11 +31,7 @@ type Misparse struct {
 
 // misparses finds the compilers whose dry runs kbuild misparsed.
 type misparses struct {
-	makers
-	processes *processes
-	exists    func(file string) bool
-	known     map[string]bool // keys of dry runs that are known to be misparsed
-
+	r     *Runner
 	mu    sync.Mutex
 	found []Misparse
 }
@@ -52,7 +48,7 @@ func (m *misparses) all() []Misparse {
 func (m *misparses) confirm(ctx context.Context, a *graph.Action, res sched.Result) {
 	var e *ended
 	if a.Driver().Argv == nil || a.Driver().DryRunKey == "" || res.Argv == nil && a.Kind != graph.Join || errors.As(res.Err, &e) || toolchain.BlamesSource(res.Output) ||
-		diskFull(m.processes.scratches.dir) || m.isKnown(a.Driver().DryRunKey) || !m.hasInputs(a.Driver().Argv) || !m.plainWorks(ctx, a) {
+		diskFull(m.r.scratches.dir) || m.isKnown(a.Driver().DryRunKey) || !m.hasInputs(a.Driver().Argv) || !m.plainWorks(ctx, a) {
 		return
 	}
 	pass := string(a.Kind) + " " + a.Name
@@ -69,7 +65,7 @@ func (m *misparses) confirm(ctx context.Context, a *graph.Action, res sched.Resu
 func (m *misparses) isKnown(question string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.known[question] || slices.ContainsFunc(m.found, func(m Misparse) bool { return m.Question == question })
+	return m.r.Misparsed[question] || slices.ContainsFunc(m.found, func(m Misparse) bool { return m.Question == question })
 }
 
 // firstLine returns the first line that a failed action printed, or its error.
@@ -86,7 +82,7 @@ func firstLine(res sched.Result) string {
 // is a pass that may run before the objects are built.
 func (m *misparses) hasInputs(argv []string) bool {
 	for i, arg := range argv {
-		if i > 0 && argv[i-1] != "-o" && m.isMade(arg) && !m.exists(arg) {
+		if i > 0 && argv[i-1] != "-o" && m.r.makers.isMade(arg) && !m.r.Listing.Exists(arg) {
 			return false
 		}
 	}
@@ -95,8 +91,8 @@ func (m *misparses) hasInputs(argv []string) bool {
 
 // plainWorks reports whether nvcc or hipcc succeeds as one unsplit command.
 func (m *misparses) plainWorks(ctx context.Context, a *graph.Action) bool {
-	p := m.processes
-	dir, err := os.MkdirTemp(p.scratches.dir, "plain-")
+	r := m.r
+	dir, err := os.MkdirTemp(r.scratches.dir, "plain-")
 	if err != nil {
 		return false
 	}
@@ -107,6 +103,6 @@ func (m *misparses) plainWorks(ctx context.Context, a *graph.Action) bool {
 			argv[i] = filepath.Join(dir, filepath.Base(argv[i]))
 		}
 	}
-	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: p.root, Env: p.environ(a, p.scratches.shortName(dir))})
+	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: r.environ(a, r.scratches.shortName(dir))})
 	return err == nil && exitError(out) == nil && out.LeftOut == 0 && !strings.Contains(string(out.Output), "nvlink warning")
 }

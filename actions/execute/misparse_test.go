@@ -36,8 +36,7 @@ func TestConfirmMisparse(t *testing.T) {
 			if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o777), os.WriteFile(filepath.Join(dir, "killed"), []byte("#!/bin/sh\nkill -9 $$\n"), 0o777)); err != nil {
 				t.Fatal(err)
 			}
-			m := &misparses{makers: makers{graph: &graph.Graph{}}, exists: func(string) bool { return false }, known: c.known,
-				processes: &processes{root: dir, env: os.Environ(), scratches: &scratches{root: dir, dir: filepath.Join(dir, "tmp")}}}
+			m := New(Config{Graph: &graph.Graph{}, Root: dir, State: dir, Env: os.Environ(), Misparsed: c.known}).misparses
 			a := &graph.Action{Kind: graph.Preprocess, Name: "a.hip", Archs: []string{"gfx906"}, Work: graph.Work{Driver: &graph.Driver{Argv: []string{c.plain}, DryRunKey: question}}}
 			res := sched.Result{Status: sched.Failed, Argv: []string{"clang++"}, Err: c.err, Output: []byte(c.printed)}
 			for range 2 {

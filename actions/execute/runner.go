@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
@@ -63,12 +64,7 @@ type Config struct {
 	Verbatim bool
 	Warn     func(string) // reports trouble with the cache, at most once
 
-	Elsewhere Elsewhere // runs commands remotely; nil without remote execution
-	// platform properties that remote workers must have, in the server's words; {memory} stands for
-	// bytes
-	Platform [][2]string
-	Cost     func(*graph.Action) time.Duration // expected local time; needed with Elsewhere
-	Memory   func(*graph.Action) int64         // expected peak in bytes; nil if unknown
+	Remote Remote // nil without remote execution
 
 	Misparsed map[string]bool // keys of the dry runs that are known to be misparsed
 }
@@ -76,20 +72,19 @@ type Config struct {
 // Runner implements sched.Runner. It makes the decisions and delegates the work to its parts.
 type Runner struct {
 	Config
-	makers          makers
-	discovery       *discover.Discovery
-	tree            buildTree
-	generated       *generatedFiles
-	intermediates   *intermediates
-	provenance      *provenance
-	keys            *keys
-	scratches       *scratches
-	processes       *processes
-	canonical       *canonicalizer
-	stability       *stability
-	remoteTransport *remoteTransport // nil without remote execution
-	misparses       *misparses
-	repeated        repeatedOutput
+	makers        makers
+	discovery     *discover.Discovery
+	tree          buildTree
+	generated     *generatedFiles
+	intermediates *intermediates
+	provenance    *provenance
+	keys          *keys
+	scratches     *scratches
+	frontEnds     atomic.Int64 // number of front ends running now, see run.HugePages
+	canonical     *canonicalizer
+	stability     *stability
+	misparses     *misparses
+	repeated      repeatedOutput
 
 	mu       sync.Mutex
 	pending  map[graph.ActionID]*pending
@@ -104,11 +99,10 @@ func New(c Config) *Runner {
 	r.makers = makers{c.Graph, c.Outer}
 	r.tree = buildTree{c.Root, c.Files, c.Listing}
 	r.scratches = &scratches{root: c.Root, buildDir: c.Graph.BuildDir, dir: filepath.Join(c.State, "tmp")}
-	r.processes = &processes{root: c.Root, env: c.Env, gpuEnv: c.GPUEnv, scratches: r.scratches, errorOnly: c.Verbatim}
 	r.intermediates = newIntermediates(r.makers, c.Root, c.IntermediateStore, r.remake)
 	r.discovery = discover.New(discover.Config{
 		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Plain: c.Plain,
-		Made: r.makers.isMade, Intermediate: r.makers.isIntermediate, Query: r.processes.ask,
+		Made: r.makers.isMade, Intermediate: r.makers.isIntermediate, Query: r.query,
 	})
 	r.generated = &generatedFiles{makers: r.makers, tree: r.tree}
 	r.provenance = &provenance{makers: r.makers, root: c.Root, tools: c.Tools, keyEnv: c.KeyEnv, digest: r.digest, named: r.discovery.Named}
@@ -116,12 +110,7 @@ func New(c Config) *Runner {
 		undeclared: func(a *graph.Action, file string) error { return r.generated.undeclaredFile(a, r.discovery.Name(file)) }, steps: steps(r.provenance)}
 	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead, base: c.Base}
 	r.stability = &stability{makers: r.makers, root: c.Root, env: c.Env, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
-	if c.Elsewhere != nil {
-		r.remoteTransport = &remoteTransport{elsewhere: c.Elsewhere, platform: c.Platform, cost: c.Cost, memory: c.Memory, root: c.Root, env: c.Env, keyEnv: c.KeyEnv, files: c.Files,
-			digest: r.digest, named: r.discovery.Named, ask: r.processes.ask, here: r.processes.runHere}
-		r.processes.remoteTransport = r.remoteTransport
-	}
-	r.misparses = &misparses{makers: r.makers, processes: r.processes, exists: c.Listing.Exists, known: c.Misparsed}
+	r.misparses = &misparses{r: r}
 	return r
 }
 
@@ -138,7 +127,7 @@ func (r *Runner) digest(file string) (cache.Digest, error) {
 type pending struct {
 	actionKey
 	reason string
-	there  error // error of a remote run that was lost
+	lost   error // of a remote run; nil if there was none
 }
 
 // Check implements sched.Runner.
@@ -208,9 +197,9 @@ func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	return r.ExecuteRemote(ctx, a, nil)
 }
 
-// ExecuteRemote implements sched.Distributor. If here is nil, a runs only locally.
-func (r *Runner) ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
-	res := r.executeChecked(ctx, a, here)
+// ExecuteRemote implements sched.Distributor. If local is nil, a runs only locally.
+func (r *Runner) ExecuteRemote(ctx context.Context, a *graph.Action, local <-chan struct{}) sched.Result {
+	res := r.executeChecked(ctx, a, local)
 	if !res.Short && !res.Lost { // else the scheduler may execute it again
 		r.intermediates.release(a)
 	}
@@ -218,25 +207,25 @@ func (r *Runner) ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan
 }
 
 // executeChecked does the work of Execute, but does not release the files that a reads: the caller
-// still needs them. If here is not nil, a runs remotely: see sched.Distributor.
-func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
+// still needs them. If local is not nil, a runs remotely: see sched.Distributor.
+func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, local <-chan struct{}) sched.Result {
 	r.mu.Lock()
 	p := r.pending[a.ID]
 	delete(r.pending, a.ID)
 	r.mu.Unlock()
 
-	res := r.execute(ctx, a, p.actionKey, here)
+	res := r.execute(ctx, a, p.actionKey, local)
 	res.Reason = p.reason
-	if res.Lost = errors.Is(res.Err, errLost); res.Lost {
+	if res.Lost = errors.Is(res.Err, ErrLost); res.Lost {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		p.there = res.Err
+		p.lost = res.Err
 		r.pending[a.ID] = p
 		return res
 	}
 	r.retryAlone(a, p, &res)
-	if p.there != nil && !res.Short {
-		r.remoteTransport.judge(p.there, res.Status != sched.Failed)
+	if p.lost != nil && !res.Short {
+		r.Remote.Judge(p.lost, res.Status != sched.Failed)
 	}
 	r.drop(a, &res)
 	if res.Status == sched.Failed {

@@ -33,7 +33,7 @@ type scratch struct {
 	tmp  string // TMPDIR of commands: a short name of dir
 
 	traced bool            // commands run under strace
-	here   <-chan struct{} // not nil: commands run remotely, and locally too once it is closed
+	local  <-chan struct{} // not nil: commands run remotely, and locally too once it is closed
 }
 
 // scratches manages the folder of all temporary files of a build.
@@ -141,7 +141,7 @@ func (s scratch) makeFolders(a *graph.Action) error {
 
 // again returns the scratch of a second command of the same action.
 func (s scratch) again() scratch {
-	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again", traced: s.traced, here: s.here}
+	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again", traced: s.traced, local: s.local}
 }
 
 // cwd returns the working directory of a's command.

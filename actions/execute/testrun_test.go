@@ -18,7 +18,7 @@ func TestKeyOfTests(t *testing.T) {
 		for _, f := range r.keys.fields(g.Actions[0], actionKey{}) {
 			fields = append(fields, f.Name+" "+f.Value)
 		}
-		return fields, r.processes.environ(g.Actions[0], "/tmp/x")
+		return fields, r.environ(g.Actions[0], "/tmp/x")
 	}
 	plain, env := key(graph.TestRun{}, "CUDA_VISIBLE_DEVICES=1")
 	if slices.Contains(env, "CUDA_VISIBLE_DEVICES=1") || strings.Contains(strings.Join(plain, "\n"), "VISIBLE") {

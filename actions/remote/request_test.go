@@ -1,53 +1,76 @@
-package execute
+package remote
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/kbuild-dev/kbuild/cache/remote"
+	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	server "github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// newRemoteRequest packs a command of cat that reads a file of the project, with more arguments and
-// variables.
-func newRemoteRequest(t *testing.T, l *lab, env []string, args ...string) (remote.Command, error) {
+// packer packs commands and loses them.
+type packer struct {
+	*Executor
+	*request
+	err  error
+	look func(*request) // is called while the files of the command exist; may be nil
+}
+
+func (p *packer) Run(ctx context.Context, c *execute.Command, _ <-chan struct{}) (run.Result, error) {
+	if p.request, p.err = p.pack(ctx, c); p.err == nil && p.look != nil {
+		p.look(p.request)
+	}
+	return run.Result{}, execute.ErrLost
+}
+
+// pack packs the command of the lab's action.
+func (l *lab) pack(look func(*request)) (*request, error) {
+	l.t.Helper()
+	p := &packer{Executor: New(l.remote), look: look}
+	if res := l.runner(p).ExecuteRemote(l.t.Context(), l.action, make(chan struct{})); !res.Lost {
+		l.t.Errorf("the command was not packed: %v", res.Err)
+	}
+	return p.request, p.err
+}
+
+// newRequest packs a command of cat that reads a file of the project, with more arguments and
+// variables. ROOT is the folder of the project.
+func newRequest(t *testing.T, env []string, args ...string) (server.Command, *lab, error) {
 	t.Helper()
-	c := l.lateRunner().Config
-	c.Elsewhere, c.Cost, c.Platform = &unsteady{}, func(*graph.Action) time.Duration { return time.Hour }, [][2]string{{"need", "<{memory}>"}}
-	c.Memory = func(*graph.Action) int64 { return 600 << 20 }
-	c.KeyEnv = []string{"LD_LIBRARY_PATH=/nowhere", "A=1"}
-	dir := filepath.Join(l.root, ".kbuild/tmp/x")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		t.Fatal(err)
+	l := newLab(t, &graph.Action{Kind: graph.PTXAS, Inputs: []string{"in put"}, Outputs: []string{"build/out"},
+		Argv: append([]string{"cat", "in put"}, args...), Env: env}, &unsteady{})
+	l.remote.Platform, l.remote.Estimates = [][2]string{{"need", "<{memory}>"}}, slow{600 << 20}
+	l.remote.KeyEnv = []string{"LD_LIBRARY_PATH=/nowhere", "A=1"}
+	for i, arg := range l.action.Argv {
+		l.action.Argv[i] = strings.ReplaceAll(arg, "ROOT", l.root)
 	}
-	argv := append([]string{"cat", "in put"}, args...)
-	a := &graph.Action{Kind: graph.PTXAS, Inputs: []string{"in put"}, Outputs: []string{"build/out"}, Argv: argv, Env: env}
-	p, err := New(c).remoteTransport.pack(t.Context(), a, argv, scratch{dir: dir, rel: ".kbuild/tmp/x"})
+	l.write("in put", "text\n")
+	p, err := l.pack(nil)
 	if err != nil {
-		return remote.Command{}, err
+		return server.Command{}, l, err
 	}
-	return p.cmd, nil
+	return p.cmd, l, nil
 }
 
 // travelled reports an input by its name there.
-func travelled(cmd remote.Command, name string) bool {
-	return slices.ContainsFunc(cmd.Inputs, func(in remote.Input) bool { return in.Path == name && in.Size > 0 })
+func travelled(cmd server.Command, name string) bool {
+	return slices.ContainsFunc(cmd.Inputs, func(in server.Input) bool { return in.Path == name && in.Size > 0 })
 }
 
 // A command goes with its tool, the tool's libraries and loader, and begins with that. Names of the
 // project stay, others are below a folder.
 func TestPack(t *testing.T) {
-	l := newLab(t, "")
-	l.write("in put", "text\n")
 	outside := filepath.Join(t.TempDir(), "lib device.bc")
 	if err := os.WriteFile(outside, []byte("bitcode"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd, err := newRemoteRequest(t, l, []string{"LD_LIBRARY_PATH=/some/where", "B=2"}, "--with="+outside, filepath.Join(l.root, "in put"), "-o", "/not/there/yet")
+	cmd, _, err := newRequest(t, []string{"LD_LIBRARY_PATH=/some/where", "B=2"}, "--with="+outside, "ROOT/in put", "-o", "/not/there/yet")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +94,6 @@ func TestPack(t *testing.T) {
 
 // What names something of which nobody knows what is read of it stays here.
 func TestPackRefuses(t *testing.T) {
-	l := newLab(t, "")
-	l.write("in put", "text\n")
 	dir := t.TempDir()
 	for text, tt := range map[string]struct{ env, args []string }{
 		"nobody knows what is read in ": {nil, []string{dir}},
@@ -82,13 +103,9 @@ func TestPackRefuses(t *testing.T) {
 		"names itself":                  {nil, []string{"--stub_file_name", filepath.Join(dir, "a.stub.c")}},
 		"is no regular file":            {nil, []string{os.DevNull}},
 	} {
-		if _, err := newRemoteRequest(t, l, tt.env, tt.args...); err == nil || !strings.Contains(err.Error(), text) {
+		if _, _, err := newRequest(t, tt.env, tt.args...); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", tt.args, err)
 		}
-	}
-	os.Remove(filepath.Join(l.root, "in put"))
-	if _, err := newRemoteRequest(t, l, nil); err == nil {
-		t.Error("an input that is not there is sent")
 	}
 }
 

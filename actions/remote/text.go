@@ -1,4 +1,4 @@
-package execute
+package remote
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -40,77 +39,62 @@ func hasText(a *graph.Action) bool {
 // usualText is the size of a text with the headers of HIP or CUDA, in bytes.
 const usualText = 6 << 20
 
-// fillText packs argv, a command of clang's driver, as the compile of a text.
-func (p *remoteRequest) fillText(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
-	question := append([]string{argv[0], "-###"}, argv[1:]...)
-	printed, _ := p.ask(ctx, a, question, false)
-	answer, err := clang.ParseSteps(printed, question)
+// fillText packs a command of clang's driver as the compile of a text.
+func (p *request) fillText(ctx context.Context) error {
+	question := append([]string{p.Argv[0], "-###"}, p.Argv[1:]...)
+	answer, err := clang.ParseSteps(p.Query(ctx, question), question)
 	if err != nil {
 		return err
 	}
 	frontStep := answer.Steps[0]
 	output := clang.After(frontStep, "-o")
 	if len(frontStep) < 2 || frontStep[1] != "-cc1" || output == "" || len(answer.Steps) > 2 {
-		return fmt.Errorf("nobody knows what %s does for %q", argv[0], argv)
+		return fmt.Errorf("nobody knows what %s does for %q", p.Argv[0], p.Argv)
 	}
-	made, back := dir.output(0, a.Outputs[0]), dir.file("away0")
+	made, back := p.Output(0), p.File("away0")
 	p.silent, p.moves[back] = true, made
 	if len(answer.Steps) == 2 { // a link of clang's output follows, and runs locally
-		made = dir.file("away.o")
-		link, err := withFiles(answer.Steps[1], map[string]string{output: made, clang.After(answer.Steps[1], "-o"): back})
-		if err != nil {
-			return err
+		made = p.File("away.o")
+		files := map[string]string{output: made, clang.After(answer.Steps[1], "-o"): back}
+		link := slices.Clone(answer.Steps[1])
+		for from, to := range files {
+			at := slices.Index(link, from)
+			if at < 0 {
+				return fmt.Errorf("%q does not name %q", link, from)
+			}
+			link[at] = to
 		}
-		p.then = func(ctx context.Context) (run.Result, error) { return p.here(ctx, a, link, dir) }
-		back = made
+		p.then, back = p.With(link), made
 	}
-	if err := p.addProgram(ctx, a, frontStep[0]); err != nil {
+	if err := p.addProgram(ctx, frontStep[0]); err != nil {
 		return err
 	}
-	if err := p.addText(ctx, a, dir); err != nil {
+	if err := p.addText(ctx); err != nil {
 		return err
 	}
 	p.addOutput(made, back)
-	args, err := p.frontEnd(frontStep[1:], a.Inputs[0], p.name(made))
+	args, err := p.frontEnd(frontStep[1:], p.Action.Inputs[0], p.name(made))
 	p.cmd.Argv = append(p.cmd.Argv, args...)
 	return err
 }
 
-// withFiles returns a command in which some files are replaced by others.
-func withFiles(argv []string, files map[string]string) ([]string, error) {
-	argv = slices.Clone(argv)
-	for from, to := range files {
-		at := slices.Index(argv, from)
-		if at < 0 {
-			return nil, fmt.Errorf("%q does not name %q", argv, from)
-		}
-		argv[at] = to
-	}
-	return argv, nil
-}
-
-// addText writes the text of a with its dependency file, and adds the text under the name of the
-// source.
-func (p *remoteRequest) addText(ctx context.Context, a *graph.Action, dir scratch) error {
+// addText writes the text with its dependency file, and adds the text under the name of the source.
+func (p *request) addText(ctx context.Context) error {
 	p.texts.Lock()
 	defer p.texts.Unlock()
-	own, source := dir.again(), a.Inputs[0]
-	if err := own.makeFolders(a); err != nil {
-		return err
-	}
-	argv, err := commandLine(p.root, a, a.Step().TextArgv, own)
+	source := p.Action.Inputs[0]
+	c, err := p.Again(p.Action.Step().TextArgv)
 	if err != nil {
 		return err
 	}
-	res, err := p.here(ctx, a, argv, own)
+	res, err := c.Run(ctx)
 	if err != nil {
 		return err
 	}
 	if res.ExitCode != 0 || len(res.Output) > 0 {
 		return fmt.Errorf("clang prints %q for the text of %s", res.Output, source)
 	}
-	file := own.output(0, a.Outputs[0])
-	text, err := regular.Read(file)
+	text, err := regular.Read(c.Output(0))
 	if err != nil {
 		return err
 	}
@@ -119,20 +103,23 @@ func (p *remoteRequest) addText(ctx context.Context, a *graph.Action, dir scratc
 			return fmt.Errorf("%s may tell the time", source)
 		}
 	}
-	p.moves[own.depfile()] = dir.depfile()
-	return p.add(file, p.name(source), func() (cache.Digest, error) { return sha256.Sum256(text), nil })
+	p.moves[c.Depfile()] = p.Depfile()
+	return p.add(c.Output(0), p.name(source), sha256.Sum256(text))
 }
 
 // headerOptions lists the options of clang -cc1 that have an argument and concern only headers or
 // files beside the output. The text includes the headers.
-var headerOptions = []string{"-I", "-F", "-isystem", "-iquote", "-idirafter", "-isysroot", "-iframework", "-iprefix", "-iwithprefix", "-iwithprefixbefore",
-	"-c-isystem", "-cxx-isystem", "-internal-isystem", "-internal-externc-isystem", "-internal-iframework", "-include", "-resource-dir", "-dumpdir", "-dependency-file", "-MT"}
+var headerOptions = []string{"-I", "-F", "-isystem", "-iquote", "-idirafter", "-isysroot",
+	"-iframework", "-iprefix", "-iwithprefix", "-iwithprefixbefore", "-c-isystem", "-cxx-isystem",
+	"-internal-isystem", "-internal-externc-isystem", "-internal-iframework", "-include",
+	"-resource-dir", "-dumpdir", "-dependency-file", "-MT"}
 
 // frontEnd converts the arguments of clang -cc1 for a source to those for its text. It returns an
 // error if an argument may name a file that kbuild does not know.
-func (p *remoteRequest) frontEnd(args []string, source, output string) (argv []string, err error) {
+func (p *request) frontEnd(args []string, source, output string) (argv []string, err error) {
 	n := len(args)
-	if n < 3 || args[n-3] != "-x" || args[n-1] != source || args[n-2] != "hip" && args[n-2] != "cuda" {
+	if n < 3 || args[n-3] != "-x" || args[n-1] != source ||
+		args[n-2] != "hip" && args[n-2] != "cuda" {
 		return nil, fmt.Errorf("nobody knows what clang compiles with %q", args)
 	}
 	for i := 0; i < n-3; i++ {
@@ -140,7 +127,7 @@ func (p *remoteRequest) frontEnd(args []string, source, output string) (argv []s
 		case slices.Contains(headerOptions, arg):
 			i++
 		case strings.HasPrefix(arg, "-I"), arg == "-sys-header-deps":
-		case arg == "-D", arg == "-U":
+		case arg == "-D", arg == "-U", arg == "-main-file-name":
 			i++
 			argv = append(argv, arg, args[i])
 		case strings.HasPrefix(arg, "-D"), strings.HasPrefix(arg, "-U"):
@@ -148,15 +135,13 @@ func (p *remoteRequest) frontEnd(args []string, source, output string) (argv []s
 		case arg == "-o":
 			i++
 			argv = append(argv, arg, output)
-		case arg == "-main-file-name":
-			i++
-			argv = append(argv, arg, args[i])
 		case arg == "-mlink-builtin-bitcode", arg == "-mlink-bitcode-file":
 			i++
 			argv = append(argv, arg, p.name(args[i]))
-			err = errors.Join(err, p.addFiles(cache.Absolute(p.root, args[i])))
+			err = errors.Join(err, p.addFiles(cache.Absolute(p.Root, args[i])))
 		// text, not a file to read
-		case strings.HasPrefix(arg, "-fdebug-compilation-dir="), strings.HasPrefix(arg, "-fcoverage-compilation-dir="):
+		case strings.HasPrefix(arg, "-fdebug-compilation-dir="),
+			strings.HasPrefix(arg, "-fcoverage-compilation-dir="):
 			argv = append(argv, arg)
 		case p.mayName(arg):
 			return nil, fmt.Errorf("nobody knows what %s names", arg)
@@ -169,8 +154,9 @@ func (p *remoteRequest) frontEnd(args []string, source, output string) (argv []s
 
 // mayName reports whether an argument, or the value in it, may name a file. Plugins and modules are
 // files, too.
-func (p *remoteRequest) mayName(arg string) bool {
+func (p *request) mayName(arg string) bool {
 	_, value, _ := strings.Cut(arg, "=")
-	return strings.Contains(arg, "/") || strings.HasPrefix(arg, "@") || strings.Contains(arg, "module") || strings.Contains(arg, "plugin") || arg == "-load" ||
-		exists(cache.Absolute(p.root, arg)) || value != "" && exists(cache.Absolute(p.root, value))
+	return strings.Contains(arg, "/") || strings.HasPrefix(arg, "@") ||
+		strings.Contains(arg, "module") || strings.Contains(arg, "plugin") || arg == "-load" ||
+		exists(cache.Absolute(p.Root, arg)) || value != "" && exists(cache.Absolute(p.Root, value))
 }

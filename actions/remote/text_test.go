@@ -1,49 +1,42 @@
-package execute
+package remote
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/actions/run"
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// deviceCompile is a compile by clang's driver that another machine makes of a text, and a runner
-// that the driver answers with steps.
-func deviceCompile(t *testing.T, text, steps string) (*remoteRequest, *graph.Action, scratch, error) {
+// deviceCompile packs a compile by a driver of clang, which a script replaces: it prints steps, and
+// writes text if it is called to write a text.
+func deviceCompile(t *testing.T, text, steps string, look func(l *lab, p *request)) (*lab, *request, error) {
 	t.Helper()
-	l := newLab(t, "")
-	c := l.lateRunner().Config
+	l := newLab(t, &graph.Action{Kind: graph.DeviceCode, Argv: []string{"./clang", "-c", "-o", "build/x.bc", "a b.hip"}, Inputs: []string{"a b.hip", "lib.bc"},
+		Outputs: []string{"build/x.bc"}, Depfile: "build/x.bc.d", Intermediate: true,
+		Work: graph.Work{Step: &graph.Step{TextArgv: []string{"./clang", "-frewrite-includes", "-MF", "build/x.bc.d", "-o", "build/x.bc", "a b.hip"}}}}, &unsteady{})
 	l.write("a b.hip", "the source\n")
 	l.write("lib.bc", "bitcode")
-	c.Elsewhere = &unsteady{}
-	dir := scratch{dir: filepath.Join(l.root, ".kbuild/tmp/x"), rel: ".kbuild/tmp/x"}
-	if err := os.MkdirAll(dir.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	a := &graph.Action{Kind: graph.DeviceCode, Argv: []string{"cat", "-c", "-o", "build/x.bc", "a b.hip"}, Inputs: []string{"a b.hip", "lib.bc"},
-		Outputs: []string{"build/x.bc"}, Depfile: "build/x.bc.d", Intermediate: true,
-		Work: graph.Work{Step: &graph.Step{TextArgv: []string{"clang", "-frewrite-includes", "-MF", "build/x.bc.d", "-o", "build/x.bc", "a b.hip"}}}}
-	remoteTransport := New(c).remoteTransport
-	remoteTransport.ask = func(context.Context, *graph.Action, []string, bool) (string, bool) { return steps, true }
-	remoteTransport.here = func(_ context.Context, _ *graph.Action, argv []string, in scratch) (res run.Result, err error) {
-		if want := []string{"clang", "-frewrite-includes", "-MF", in.rel + "/kbuild.d", "-o", in.rel + "/x.bc", "a b.hip"}; !slices.Equal(argv, want) {
-			t.Errorf("the text is written by %q, want %q", argv, want)
+	l.write("steps", steps)
+	l.write("text", text)
+	l.write("ld", "#!/bin/sh\nfor a; do echo \"$a\"; done >linked\n")
+	l.write("clang", `#!/bin/sh
+case $1 in
+-###) cat steps >&2 ;;
+-frewrite-includes)
+	[ "$2 ${3##*/} $4 ${5##*/} $6" = "-MF kbuild.d -o x.bc a b.hip" ] || echo "called with $*"
+	if grep '^#warning' text; then :; fi
+	cat text >"$5" ;;
+esac
+`)
+	p, err := l.pack(func(p *request) {
+		if look != nil {
+			look(l, p)
 		}
-		if strings.HasPrefix(text, "#warning") {
-			res.Output = []byte("a b.hip:1:2: warning: seen\n")
-		}
-		return res, os.WriteFile(filepath.Join(l.root, in.rel, "x.bc"), []byte(text), 0o666)
-	}
-	remoteTransport.digest = func(file string) (cache.Digest, error) { return cache.DigestFile(filepath.Join(l.root, file)) }
-	p, err := remoteTransport.pack(t.Context(), a, a.Argv, dir)
-	return p, a, dir, err
+	})
+	return l, p, err
 }
 
 // frontEnd is a step of clang's front end as the driver shows it, with more arguments.
@@ -57,12 +50,12 @@ func frontEnd(more ...string) string {
 // A device compile reads the text under the name of the source, and nothing that the text was made
 // of.
 func TestPackText(t *testing.T) {
-	p, _, dir, err := deviceCompile(t, "int a;\n", frontEnd())
+	_, p, err := deviceCompile(t, "int a;\n", frontEnd(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"-cc1", "-emit-llvm-bc", "-main-file-name", "a b.hip", "-D", "X=/a", "-DY", "-mlink-builtin-bitcode", "lib.bc", "-fdebug-compilation-dir=/proc/self/cwd", "-O3",
-		"-o", ".kbuild/tmp/x/x.bc", "-x", "hip", "a b.hip"}
+		"-o", p.name(p.Output(0)), "-x", "hip", "a b.hip"}
 	if got := p.cmd.Argv[5:]; !slices.Equal(got, want) {
 		t.Errorf("runs %q, want %q", got, want)
 	}
@@ -71,8 +64,8 @@ func TestPackText(t *testing.T) {
 			t.Errorf("the source is %s", in.File)
 		}
 	}
-	if !travelled(p.cmd, "a b.hip") || !travelled(p.cmd, "lib.bc") || !p.silent || p.then != nil || p.moves[dir.file("away0")] != dir.output(0, "x.bc") ||
-		p.moves[dir.again().depfile()] != dir.depfile() {
+	if !travelled(p.cmd, "a b.hip") || !travelled(p.cmd, "lib.bc") || !p.silent || p.then != nil || p.moves[p.File("away0")] != p.Output(0) ||
+		p.moves[filepath.Join(p.Folder(), "again/kbuild.d")] != p.Depfile() {
 		t.Errorf("%+v", p)
 	}
 }
@@ -80,18 +73,19 @@ func TestPackText(t *testing.T) {
 // What clang links by itself is linked here, from what comes back, to a file that the race with
 // this machine does not touch.
 func TestPackTextLinked(t *testing.T) {
-	p, _, dir, err := deviceCompile(t, "int a;\n", strings.ReplaceAll(frontEnd(), "build/x.bc", "/tmp/x-1.o")+` "/ld" "-o" "build/x.bc" "/tmp/x-1.o"`+"\n")
+	steps := strings.ReplaceAll(frontEnd(), "build/x.bc", "/tmp/x-1.o") + ` "./ld" "-o" "build/x.bc" "/tmp/x-1.o"` + "\n"
+	_, _, err := deviceCompile(t, "int a;\n", steps, func(l *lab, p *request) {
+		if _, err := p.then.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		linked, _ := os.ReadFile(filepath.Join(l.root, "linked"))
+		want := "-o\n" + p.File("away0") + "\n" + p.File("away.o") + "\n"
+		if string(linked) != want || p.cmd.Outputs[0].File != p.File("away.o") {
+			t.Errorf("links %q, want %q; %v comes back", linked, want, p.cmd.Outputs)
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var linked []string
-	p.remoteTransport.here = func(_ context.Context, _ *graph.Action, argv []string, _ scratch) (run.Result, error) {
-		linked = argv
-		return run.Result{}, errors.New("seen")
-	}
-	p.then(t.Context())
-	if want := []string{"/ld", "-o", dir.file("away0"), dir.file("away.o")}; !slices.Equal(linked, want) || p.cmd.Outputs[0].File != dir.file("away.o") {
-		t.Errorf("links %q, want %q; %v comes back", linked, want, p.cmd.Outputs)
 	}
 }
 
@@ -101,8 +95,8 @@ func TestPackTextRefuses(t *testing.T) {
 		{"the time", "const char *t = __TIME__;\n", frontEnd(), "may tell the time"},
 		{"a warning", "#warning seen\n", frontEnd(), "clang prints"},
 		{"no answer", "int a;\n", "clang version 99\n", "shows no steps"},
-		{"another driver", "int a;\n", ` "/bin/cat" "-o" "x"` + "\n", "nobody knows what cat does"},
-		{"three steps", "int a;\n", frontEnd() + ` "/ld" "a"` + "\n" + ` "/bundle" "a"` + "\n", "nobody knows what cat does"},
+		{"another driver", "int a;\n", ` "/bin/cat" "-o" "x"` + "\n", "nobody knows what ./clang does"},
+		{"three steps", "int a;\n", frontEnd() + ` "/ld" "a"` + "\n" + ` "/bundle" "a"` + "\n", "nobody knows what ./clang does"},
 		{"another link", "int a;\n", frontEnd() + ` "/ld" "-o" "build/y" "/other"` + "\n", "does not name"},
 		{"another language", "int a;\n", strings.Replace(frontEnd(), `"hip"`, `"ir"`, 1), "nobody knows what clang compiles"},
 		{"a plugin", "int a;\n", frontEnd("-load", "p.so"), "-load names"},
@@ -112,7 +106,7 @@ func TestPackTextRefuses(t *testing.T) {
 		{"macros of a file", "int a;\n", frontEnd("-imacros", "lib.bc"), "lib.bc names"},
 		{"a precompiled header", "int a;\n", frontEnd("-include-pch", "/a.pch"), "nobody knows what"},
 	} {
-		if _, _, _, err := deviceCompile(t, tt.text, tt.steps); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := deviceCompile(t, tt.text, tt.steps, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -120,15 +114,16 @@ func TestPackTextRefuses(t *testing.T) {
 
 // A compile whose outputs record lines, or of a source outside of the project, stays here.
 func TestHasText(t *testing.T) {
-	_, a, _, err := deviceCompile(t, "int a;\n", frontEnd())
-	if err != nil || !hasText(a) || !travels(a) {
+	l, _, err := deviceCompile(t, "int a;\n", frontEnd(), nil)
+	a := l.action
+	if err != nil || !hasText(a) || !canRunRemotely(a) {
 		t.Fatalf("%v, %v", hasText(a), err)
 	}
 	lines, outside := *a, *a
 	lines.Work.Step = &graph.Step{}
 	outside.Inputs = []string{"../a b.hip"}
 	for _, a := range []*graph.Action{&lines, &outside} {
-		if travels(a) {
+		if canRunRemotely(a) {
 			t.Errorf("%v travels", a.Inputs)
 		}
 	}

@@ -1,4 +1,4 @@
-package execute
+package remote
 
 import (
 	"context"
@@ -10,19 +10,84 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
-	"github.com/kbuild-dev/kbuild/cache/remote"
+	"github.com/kbuild-dev/kbuild/cache"
+	server "github.com/kbuild-dev/kbuild/cache/remote"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
+
+// slow estimates that every action takes an hour and memory, in bytes.
+type slow struct{ memory int64 }
+
+func (slow) Cost(*graph.Action) time.Duration { return time.Hour }
+func (s slow) Memory(*graph.Action) int64     { return s.memory }
+
+// lab is a project of one action.
+type lab struct {
+	t       *testing.T
+	root    string
+	action  *graph.Action
+	execute execute.Config
+	remote  Config
+}
+
+// newLab returns a lab whose kbuild began long after all its files were written.
+func newLab(t *testing.T, a *graph.Action, s Server) *lab {
+	t.Helper()
+	l := &lab{t: t, root: t.TempDir()}
+	state := filepath.Join(l.root, ".kbuild")
+	if err := os.Mkdir(state, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	db, err := tree.Open(filepath.Join(state, "tree.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		db.Close()
+		run.RemoveTemp(filepath.Join(state, "tmp"), "")
+	})
+	g := &graph.Graph{BuildDir: "build"}
+	l.action = g.Add(a)
+	if err := g.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	l.execute = execute.Config{Graph: g, Root: l.root, State: state, Files: cache.NewFiles(l.root, nil), Listing: cache.NewListing(l.root),
+		Records: db, Env: os.Environ(), Begun: time.Now().Add(-time.Minute)}
+	l.remote = Config{Server: s, Estimates: slow{}, Root: l.root, Env: l.execute.Env, Files: l.execute.Files}
+	return l
+}
+
+func (l *lab) write(name, text string) {
+	l.t.Helper()
+	if err := os.WriteFile(filepath.Join(l.root, name), []byte(text), 0o777); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// runner returns a Runner that has checked the action, which must run.
+func (l *lab) runner(r execute.Remote) *execute.Runner {
+	l.t.Helper()
+	time.Sleep(2 * cache.FileTick)
+	l.execute.Remote = r
+	runner := execute.New(l.execute)
+	if res, done := runner.Check(l.t.Context(), l.action); done {
+		l.t.Fatalf("it need not run: %v", res)
+	}
+	return runner
+}
 
 // unsteady is another machine that loses the first command, or ends it as first says, and does all
 // others.
 type unsteady struct {
-	first    *remote.Outcome
+	first    *server.Outcome
 	until    func(context.Context) // when that ends, if not at once
 	judged   chan bool
-	commands []remote.Command
+	commands []server.Command
 }
 
 func (u *unsteady) Executes() bool               { return true }
@@ -30,9 +95,9 @@ func (u *unsteady) Ready() <-chan struct{}       { return nil }
 func (u *unsteady) Overhead(int64) time.Duration { return 0 }
 func (u *unsteady) Used()                        {}
 
-func (u *unsteady) Judge(_ *remote.Outcome, well bool) { u.judged <- well }
+func (u *unsteady) Judge(_ *server.Outcome, well bool) { u.judged <- well }
 
-func (u *unsteady) Execute(ctx context.Context, cmd remote.Command) (*remote.Outcome, error) {
+func (u *unsteady) Execute(ctx context.Context, cmd server.Command) (*server.Outcome, error) {
 	u.commands = append(u.commands, cmd)
 	if u.until != nil {
 		u.until(ctx)
@@ -43,30 +108,23 @@ func (u *unsteady) Execute(ctx context.Context, cmd remote.Command) (*remote.Out
 	case len(u.commands) == 1:
 		return nil, errors.New("lost")
 	}
-	return &remote.Outcome{}, os.WriteFile(cmd.Outputs[0].File, []byte("made elsewhere"), 0o666)
+	return &server.Outcome{}, os.WriteFile(cmd.Outputs[0].File, []byte("made elsewhere"), 0o666)
 }
 
 // A command that was lost says nothing of its action: least of all that another text has to be
 // compiled for what there is to say.
 func TestLostIsNoFailure(t *testing.T) {
-	l := newLab(t, "")
-	l.write("canon", "canonical\n")
-	l.write("true", "with lines\n")
-	l.graph = &graph.Graph{BuildDir: "build"}
 	const script = `cat "$1" >"$0"; echo warning`
 	argv := func(in string) []string { return []string{"sh", "-c", script, "build/a.ptx", in} }
-	a := l.graph.Add(&graph.Action{Kind: graph.CICC, Name: "a.cu", Tools: []string{"cc"}, Inputs: []string{"canon"}, Outputs: []string{"build/a.ptx"}, Argv: argv("canon"),
-		Work: graph.Work{Step: &graph.Step{DiagnosticInputs: []string{"true"}, DiagnosticArgv: argv("true")}}})
-	if err := l.graph.Seal(); err != nil {
-		t.Fatal(err)
-	}
+	a := &graph.Action{Kind: graph.CICC, Name: "a.cu", Tools: []string{"cc"}, Inputs: []string{"canon"}, Outputs: []string{"build/a.ptx"}, Argv: argv("canon"),
+		Work: graph.Work{Step: &graph.Step{DiagnosticInputs: []string{"true"}, DiagnosticArgv: argv("true")}}}
 	elsewhere := &unsteady{}
-	late := l.lateRunner()
-	c := late.Config
-	c.Elsewhere, c.Cost = elsewhere, func(*graph.Action) time.Duration { return time.Hour }
-	r := New(c)
-	if _, settled := r.Check(t.Context(), a); settled || !r.Portable(a) {
-		t.Fatalf("settled %v, or not for other machines", settled)
+	l := newLab(t, a, elsewhere)
+	l.write("canon", "canonical\n")
+	l.write("true", "with lines\n")
+	r := l.runner(New(l.remote))
+	if !r.Portable(a) {
+		t.Fatal("it is not for other machines")
 	}
 	if res := r.ExecuteRemote(t.Context(), a, make(chan struct{})); !res.Lost || len(elsewhere.commands) != 1 {
 		t.Errorf("%+v after %d commands", res, len(elsewhere.commands))
@@ -94,28 +152,19 @@ func TestJudged(t *testing.T) {
 		"wrong meanwhile": {waits + `exit 1`, untilRead, false},
 		"well before":     {`echo made >"$0"`, untilBeaten, true},
 	} {
-		l := newLab(t, "")
+		a := &graph.Action{Kind: graph.CICC, Name: "a.cu", Tools: []string{"cc"}, Inputs: []string{"in"}, Outputs: []string{"build/a.ptx"}, Argv: []string{"sh", "-c", tt.script, "build/a.ptx"}}
+		elsewhere := &unsteady{first: &server.Outcome{ExitCode: 1}, judged: make(chan bool, 2)}
+		l := newLab(t, a, elsewhere)
 		l.write("in", "text\n")
-		l.graph = &graph.Graph{BuildDir: "build"}
-		a := l.graph.Add(&graph.Action{Kind: graph.CICC, Name: "a.cu", Tools: []string{"cc"}, Inputs: []string{"in"}, Outputs: []string{"build/a.ptx"}, Argv: []string{"sh", "-c", tt.script, "build/a.ptx"}})
-		if err := l.graph.Seal(); err != nil {
-			t.Fatal(err)
-		}
 		begun, here := filepath.Join(l.root, "begun"), make(chan struct{})
 		if err := syscall.Mkfifo(begun, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		elsewhere := &unsteady{first: &remote.Outcome{ExitCode: 1}, judged: make(chan bool, 2)}
 		if tt.there != nil {
 			close(here)
 			elsewhere.until = func(ctx context.Context) { tt.there(ctx, begun) }
 		}
-		c := l.lateRunner().Config
-		c.Elsewhere, c.Cost = elsewhere, func(*graph.Action) time.Duration { return time.Hour }
-		r := New(c)
-		if _, settled := r.Check(t.Context(), a); settled {
-			t.Fatalf("%s: it is settled", name)
-		}
+		r := l.runner(New(l.remote))
 		res := r.ExecuteRemote(t.Context(), a, here)
 		if lost := tt.there == nil; res.Lost != lost || lost && len(elsewhere.judged) > 0 {
 			t.Errorf("%s: %+v, %d verdicts", name, res, len(elsewhere.judged))
