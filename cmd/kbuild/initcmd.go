@@ -7,11 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/cmd/internal/scaffold"
+	"github.com/kbuild-dev/kbuild/cmd/internal/importer"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
@@ -21,85 +20,97 @@ type initCmd struct {
 	From  string `placeholder:"DIR" help:"Write it for what another build tool builds: DIR is a build tree of CMake, or has a compile_commands.json, or is one. Never replaces a kernels.hcl."`
 }
 
-// Run writes a manifest for the sources found: one executable per file with a main, and libraries
-// of the sources that they share. Lines that the planner rejects are removed first.
+// Run writes a manifest for the sources of a folder, or for what another build tool builds. Lines
+// that the planner rejects are removed first.
 func (cmd initCmd) Run(c *cli) error {
-	if cmd.From != "" {
-		return cmd.from(c)
-	}
-	file := filepath.Join(c.Dir, c.manifestName())
-	if _, err := os.Lstat(file); err == nil && !cmd.Force {
-		return usagef("%s exists; --force replaces it", file)
-	}
-	tree, err := scaffold.Find(c.Dir, searched())
+	root, doc, nvcc, of, err := cmd.read(c)
 	if err != nil {
 		return err
 	}
-	draft := tree.Draft()
-	if !draft.HasTargets() && len(draft.LeftOut) == 0 {
-		return usagef("no .cu, .hip, .c, .cc, .cpp or .cxx file below %s", c.Dir)
+	file := filepath.Join(root, c.manifestName())
+	if filepath.IsAbs(c.manifestName()) {
+		file = c.manifestName()
 	}
-	unplanned, err := c.plannable(draft)
-	if err != nil {
-		return err
+	if _, err := os.Lstat(file); err == nil && cmd.From != "" {
+		return usagef("%s exists, and --from replaces none. Move it away, or name another with -f", file)
 	}
-	for i, n := range draft.LeftOut {
-		if i == 10 {
-			c.say("kbuild: left out: and %d more, at the end of the manifest", len(draft.LeftOut)-i)
+	unplanned := c.refine(root, nvcc, doc)
+	for i, n := range doc.Notes {
+		if i == 30 && doc.HasTargets() {
+			c.say("kbuild: and %d more, at the end of the manifest", len(doc.Notes)-i)
 			break
 		}
-		c.say("kbuild: left out: %s", n)
+		c.say("kbuild: %s: %s", cmd.lost(), n)
 	}
-	if !draft.HasTargets() {
-		return usagef("nothing below %s can be built, so no manifest is written", c.Dir)
+	if !doc.HasTargets() {
+		return usagef("nothing in %s can be built, so no manifest is written", of)
 	}
 	err = regular.ReplaceFrom(file, func(f *os.File) error {
-		_, err := f.WriteString(draft.Text())
+		_, err := f.WriteString(doc.Text())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if unplanned != "" {
-		c.say("kbuild: warning: it could not be planned here, so it may have errors: %s", unplanned)
+	if unplanned != nil {
+		c.say("kbuild: warning: it could not be planned here, so it may have errors: %v", unplanned)
 	}
-	libraries := fmt.Sprintf("%d libraries", draft.Libraries)
-	if draft.Libraries == 1 {
+	if cmd.From != "" {
+		c.say("kbuild: wrote %s, of %s. Try: kbuild -C %s plan", file, of, root)
+		return nil
+	}
+	libraries := fmt.Sprintf("%d libraries", doc.Count("library"))
+	if doc.Count("library") == 1 {
 		libraries = "1 library"
 	}
-	c.say("kbuild: wrote %s: %s, %s. Try: kbuild plan", file, graph.Count(draft.Programs, "program"), libraries)
+	programs := graph.Count(doc.Count("executable"), "program")
+	c.say("kbuild: wrote %s: %s, %s. Try: kbuild plan", file, programs, libraries)
 	return nil
 }
 
-// plannable plans the draft and removes rejected lines until a plan succeeds. If this machine lacks
-// the toolkit, the draft cannot be checked; unplanned is the reason.
-func (c *cli) plannable(draft *scaffold.Draft) (unplanned string, err error) {
-	root, err := filepath.Abs(c.Dir)
+// lost returns the word for what is not in the manifest.
+func (cmd initCmd) lost() string {
+	if cmd.From != "" {
+		return "not carried over"
+	}
+	return "left out"
+}
+
+// read reads the other build, or the folder of sources. root is the folder of the manifest, nvcc
+// the compiler of the other build, and of names what was read.
+func (cmd initCmd) read(c *cli) (root string, doc *importer.Document, nvcc, of string, err error) {
+	if cmd.From != "" {
+		if c.Dir != "." {
+			root, _ = filepath.Abs(c.Dir)
+		}
+		found, err := importer.Find(c.seen(cmd.From), root, func(text string) { c.say("kbuild: %s", text) })
+		if err != nil {
+			return "", nil, "", "", usagef("%v", err)
+		}
+		return found.Root, found.Manifest(), found.NVCC, found.From, nil
+	}
+	root, err = filepath.Abs(c.Dir)
 	if err != nil {
-		return "", err
+		return "", nil, "", "", err
 	}
-	for draft.HasTargets() {
-		found, err := c.tryPlan(root, draft.Text())
-		if len(found) == 0 {
-			return "", err
-		}
-		var faults []scaffold.Fault
-		for _, f := range found {
-			if strings.Contains(f.Text, "no CUDA toolkit was found") || !draft.HasCUDA() && strings.Contains(f.Text, "no HIP compiler was found") {
-				return f.Text, nil
-			}
-			faults = append(faults, scaffold.Fault{Line: f.Line, Text: f.Text})
-		}
-		if !draft.Drop(faults) {
-			return "", usagef("no manifest is written, since it could not be planned: %s", faults[0].Text)
-		}
+	file := filepath.Join(root, c.manifestName())
+	if _, err := os.Lstat(file); err == nil && !cmd.Force {
+		return "", nil, "", "", usagef("%s exists; --force replaces it", file)
 	}
-	return "", nil
+	tree, err := importer.FindTree(c.Dir, searched())
+	if err != nil {
+		return "", nil, "", "", err
+	}
+	doc = tree.Draft()
+	if !doc.HasTargets() && len(doc.Notes) == 0 {
+		return "", nil, "", "", usagef("no .cu, .hip, .c, .cc, .cpp or .cxx file below %s", c.Dir)
+	}
+	return root, doc, "", root, nil
 }
 
 // searched returns the search paths, version and architectures of the local toolkit. Fields that
 // cannot be queried stay empty.
-func searched() (m scaffold.Machine) {
+func searched() (m importer.Machine) {
 	ctx := context.Background()
 	facts, err := probe.Collect(ctx, probe.Request{NeedCUDA: true, Env: os.Getenv})
 	if err != nil || facts.CUDA == nil {

@@ -1,0 +1,644 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// cmakeTree is the state of reading a CMake build tree.
+type cmakeTree struct {
+	*Build
+	dir      string // the build folder, as CMake spells it
+	source   string
+	rules    rules
+	replies  []targetReply
+	byID     map[string]*targetReply
+	made     map[string]string   // target name by absolute path of the artifact
+	implicit map[string]bool     // folders that compilers search implicitly, nvcc included
+	searched map[string]bool     // those that the C and C++ compilers search
+	objects  map[string][]*Group // of object libraries, by name
+	oldCUDA  []string            // CUDA sources compiled by custom commands
+}
+
+// readCMake reads a CMake build tree with the help of CMake's file API.
+func readCMake(dir, root string, say func(string)) (*Build, error) {
+	cache := cmakeCache(dir)
+	idx, exists, err := reply(dir)
+	if err == nil && !exists {
+		if err = ask(dir, cache, say); err == nil {
+			idx, exists, err = reply(dir)
+		}
+	}
+	if err == nil && !exists {
+		err = fmt.Errorf("%s: cmake left no answer of the kind codemodel 2 in .cmake/api/v1/reply; CMake 3.14 or newer does", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &cmakeTree{Build: &Build{Root: root}, dir: dir, byID: map[string]*targetReply{}, made: map[string]string{}, implicit: map[string]bool{}, searched: map[string]bool{}, objects: map[string][]*Group{}}
+	t.CCBin = cache["CMAKE_CUDA_HOST_COMPILER"]
+	if err := t.read(idx); err != nil {
+		return nil, err
+	}
+	if t.rules, err = readRules(dir); err != nil {
+		return nil, err
+	}
+	if !t.rules.known {
+		t.note("", "which device code is relocatable, but for LTO: the files of the generator %s are not read", idx.CMake.Generator.Name)
+	}
+	for i := range t.replies {
+		if err := t.target(&t.replies[i]); err != nil {
+			return nil, err
+		}
+	}
+	if len(t.oldCUDA) > 0 && !slices.ContainsFunc(t.Targets, (*Target).hasDevice) {
+		return nil, fmt.Errorf("%s does not say how %s are compiled: by commands of the project, such as those of find_package(CUDA). "+
+			"Enable CMake's language CUDA in CMakeLists.txt, or try kbuild init without --from, which reads that file", t.From, strings.Join(t.oldCUDA, ", "))
+	}
+	t.runtimes()
+	t.others()
+	return t.finish()
+}
+
+// read reads the files of a reply.
+func (t *cmakeTree) read(idx index) error {
+	folder := filepath.Join(t.dir, ".cmake/api/v1/reply")
+	var model codemodel
+	if err := readJSON(filepath.Join(folder, idx.file("codemodel")), &model); err != nil {
+		return err
+	}
+	if len(model.Configurations) == 0 {
+		return fmt.Errorf("%s: CMake tells of no configuration", t.dir)
+	}
+	c := model.Configurations[0]
+	for _, other := range model.Configurations {
+		if other.Name == "Release" {
+			c = other
+		}
+	}
+	for _, other := range model.Configurations {
+		if other.Name != c.Name {
+			t.note("", "the configuration %s: this is %s", other.Name, c.Name)
+		}
+	}
+	t.source, t.dir = model.Paths.Source, model.Paths.Build
+	t.Root, t.trees = cmp.Or(t.Root, t.source), []string{t.dir}
+	t.From = strings.Join(slices.DeleteFunc([]string{"CMake " + idx.CMake.Version.String, idx.CMake.Generator.Name, c.Name}, func(s string) bool { return s == "" }), ", ")
+	for _, d := range c.Directories {
+		if d.HasInstallRule {
+			t.note("", "install rules of %s: package and public_headers say what `kbuild install` installs", path.Join(d.Source, "CMakeLists.txt"))
+		}
+	}
+	for _, target := range c.Targets {
+		var r targetReply
+		if err := readJSON(filepath.Join(folder, target.JSONFile), &r); err != nil {
+			return err
+		}
+		t.replies = append(t.replies, r)
+	}
+	for i := range t.replies {
+		r := &t.replies[i]
+		t.byID[r.ID] = r
+		for _, a := range r.Artifacts {
+			t.made[filepath.Join(model.Paths.Build, a.Path)] = r.Name
+		}
+	}
+	if err := t.readToolchains(filepath.Join(folder, idx.file("toolchains")), idx.file("toolchains") != ""); err != nil {
+		return err
+	}
+	t.compilers(filepath.Join(folder, "../../../../CMakeFiles", idx.CMake.Version.String))
+	return nil
+}
+
+// compilers reads CMake's own records of the compilers. The file API omits languages that only a
+// subfolder enables, and the default standard of a compiler.
+func (t *cmakeTree) compilers(folder string) {
+	cuda := variables(filepath.Join(folder, "CMakeCUDACompiler.cmake"))
+	if t.NVCC == "" && cuda["CMAKE_CUDA_COMPILER_ID"] == "NVIDIA" {
+		t.NVCC, t.Version = cuda["CMAKE_CUDA_COMPILER"], cuda["CMAKE_CUDA_COMPILER_VERSION"]
+		for _, d := range strings.Split(cuda["CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES"]+";"+cuda["CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES"], ";") {
+			t.implicit[filepath.Clean(d)] = true
+		}
+	}
+	cxx := variables(filepath.Join(folder, "CMakeCXXCompiler.cmake"))
+	if n := cxx["CMAKE_CXX_STANDARD_COMPUTED_DEFAULT"]; n != "" {
+		t.DefaultStd = cmp.Or(map[string]string{"OFF": "c++"}[cxx["CMAKE_CXX_EXTENSIONS_COMPUTED_DEFAULT"]], "gnu++") + n
+	}
+}
+
+func (t *cmakeTree) readToolchains(file string, exists bool) error {
+	if !exists {
+		return nil
+	}
+	var tc toolchains
+	if err := readJSON(file, &tc); err != nil {
+		return err
+	}
+	for _, c := range tc.Toolchains {
+		if c.Language == "CUDA" && c.Compiler.ID == "NVIDIA" {
+			t.NVCC, t.Version = c.Compiler.Path, c.Compiler.Version
+		}
+		for _, d := range c.Compiler.Implicit.LinkDirectories {
+			t.implicit[filepath.Clean(d)] = true
+			if c.Language == "C" || c.Language == "CXX" {
+				t.searched[filepath.Clean(d)] = true
+			}
+		}
+	}
+	return nil
+}
+
+// target converts one target.
+func (t *cmakeTree) target(r *targetReply) error {
+	out := &Target{Name: r.Name}
+	switch r.Type {
+	case "EXECUTABLE":
+		out.Kind = "executable"
+	case "STATIC_LIBRARY":
+		out.Kind = "library"
+	case "SHARED_LIBRARY", "MODULE_LIBRARY":
+		out.Kind, out.Shared = "library", true
+	case "OBJECT_LIBRARY":
+		out.Kind = "objects"
+	case "UTILITY":
+		if !dashboardRE().MatchString(r.Name) {
+			t.note(r.Name, "a custom target")
+		}
+		return nil
+	default: // an interface library has no commands; its users' commands contain its options
+		return nil
+	}
+	folder := path.Join(r.Paths.Build, "CMakeFiles", r.Name+".dir")
+	relocatable := t.rules.relocatable[folder]
+	out.Relinks = t.rules.linked[folder]
+	out.NVLink = t.rules.nvlink[folder]
+	out.DeviceLink = out.Relinks && r.Type == "STATIC_LIBRARY"
+	t.nameFile(out, r, t.rules.soname[folder])
+	for _, c := range r.CompileGroups {
+		if err := t.compiled(out, r, c, relocatable); err != nil {
+			return err
+		}
+	}
+	if out.Kind == "objects" {
+		t.objects[r.Name] = out.Groups
+		if out.Emit = emitted(r); out.Emit == "" {
+			return nil
+		}
+		out.Kind = "module"
+	}
+	if err := t.link(out, r); err != nil {
+		return err
+	}
+	t.Targets = append(t.Targets, out)
+	return nil
+}
+
+var fileNameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`) })
+
+// nameFile gives kbuild's output the file name of CMake's. NameOnDisk may be libcusz.so for a
+// target cuszhi. The version that programs look for is in the soname.
+func (t *cmakeTree) nameFile(out *Target, r *targetReply, soname string) {
+	start, end := "", ""
+	switch {
+	case out.Kind == "objects":
+		return
+	case out.Shared:
+		start, end = "lib", ".so"
+		if version, ok := strings.CutPrefix(soname, r.NameOnDisk+"."); ok {
+			out.SOVersion = version
+		}
+	case out.Kind == "library":
+		start, end = "lib", ".a"
+	}
+	name, starts := strings.CutPrefix(r.NameOnDisk, start)
+	name, ends := strings.CutSuffix(name, end)
+	if own := plainName(r.Name); !starts || !ends || !fileNameRE().MatchString(name) {
+		t.note(r.Name, "the name of the file, %s: kbuild's is %s%s%s", r.NameOnDisk, start, own, end)
+	} else if name != own {
+		out.OutputName = name
+	}
+}
+
+// dashboardRE matches the targets that CTest adds.
+var dashboardRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^(Nightly|Experimental|Continuous)") })
+
+// emitted returns the kind of output of a library with CUDA_PTX_COMPILATION or a similar property.
+func emitted(r *targetReply) string {
+	for _, a := range r.Artifacts {
+		if ext := strings.TrimPrefix(path.Ext(a.Path), "."); slices.Contains([]string{"ptx", "cubin", "fatbin"}, ext) {
+			return ext
+		}
+	}
+	return ""
+}
+
+// compiled converts a group of sources with equal options.
+func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, relocatable bool) error {
+	language := languageOf(c.Language)
+	if language == "" || language == "cuda" && t.NVCC == "" {
+		var sources []string
+		for _, i := range c.SourceIndexes {
+			sources = append(sources, r.Sources[i].Path)
+		}
+		t.note(r.Name, "%s, in the language %s, by a compiler that is not read", strings.Join(sources, ", "), c.Language)
+		return nil
+	}
+	var words []string
+	if language == "cuda" { // CMake's rules pass it
+		words = append(words, "-forward-unknown-to-host-compiler")
+	}
+	for _, f := range c.CompileCommandFragments {
+		more, err := fragmentWords(f.Fragment)
+		if err != nil {
+			t.note(r.Name, "%s: %v", f.Fragment, err)
+			continue
+		}
+		words = append(words, more...)
+	}
+	if language == "cuda" && (relocatable || !t.rules.known && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "lto_") })) {
+		words = append(words, "-rdc=true")
+	}
+	for _, d := range c.Defines {
+		words = append(words, "-D"+d.Define)
+	}
+	for _, i := range c.Includes {
+		if i.IsSystem {
+			words = append(words, "-isystem", i.Path)
+		} else {
+			words = append(words, "-I"+i.Path)
+		}
+	}
+	g, err := t.group(r.Name, language, t.dir, words)
+	if err != nil {
+		return err
+	}
+	for _, i := range c.SourceIndexes {
+		s := r.Sources[i]
+		file := s.Path
+		if why := misnamed(file, words); why != "" {
+			t.note(r.Name, "%s: %s", t.rel(t.source, file), why)
+		}
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(t.source, file)
+		}
+		if s.IsGenerated && !t.inTree(file) {
+			if _, err := os.Stat(file); err != nil {
+				t.note(r.Name, "%s, which a command of CMake makes: write a generate block for it", t.rel("", file))
+				continue
+			}
+			t.note(r.Name, "%s is taken as CMake's build left it: write a generate block for it", t.rel("", file))
+		}
+		for _, real := range t.realSources(r.Name, file) {
+			g.Sources = appendNew(g.Sources, t.rel("", real))
+		}
+	}
+	if len(g.Sources) > 0 {
+		out.Groups = append(out.Groups, g)
+	}
+	return nil
+}
+
+// fragmentWords splits a fragment of the file API. CMake escapes '$' in it as for make, with every
+// generator.
+func fragmentWords(fragment string) ([]string, error) {
+	return toolchain.ShellWords(strings.ReplaceAll(fragment, "$$", "$"), nil)
+}
+
+// link converts the link of a target.
+func (t *cmakeTree) link(out *Target, r *targetReply) error {
+	var unread []string // compiled by custom commands, FindCUDA's included
+	for _, s := range r.Sources {
+		if s.CompileGroupIndex == nil && manifest.LanguageOf(s.Path) != "" && !out.has(t.rel(t.source, s.Path)) {
+			unread = append(unread, s.Path)
+			if manifest.LanguageOf(s.Path) == "cuda" {
+				t.oldCUDA = appendNew(t.oldCUDA, s.Path)
+			}
+		}
+		if s.CompileGroupIndex != nil || path.Ext(s.Path) != ".o" && path.Ext(s.Path) != ".ptx" {
+			continue
+		}
+		if name, ok := t.made[filepath.Join(t.source, s.Path)]; ok {
+			t.include(out, name)
+		} else if !s.IsGenerated {
+			t.note(r.Name, "the object %s: put it into an archive, and name that in a prebuilt block", s.Path)
+		}
+	}
+	if len(unread) > 0 {
+		t.note(r.Name, "%s: CMake does not say how they are compiled. Where find_package(CUDA) has them compiled, as before CMake 3.9, "+
+			"write a target for them", strings.Join(unread, ", "))
+	}
+	for _, d := range r.Dependencies {
+		of := t.byID[d.ID]
+		if of != nil && (of.Type == "STATIC_LIBRARY" && out.Kind == "library" && !out.Shared) {
+			out.Deps = appendNew(out.Deps, of.Name)
+		}
+	}
+	l := linkReader{cmakeTree: t, to: out}
+	for _, role := range []string{"flags", "libraryPath", "libraries"} {
+		var words []string
+		for _, f := range r.Link.CommandFragments {
+			more, err := fragmentWords(f.Fragment)
+			if err != nil {
+				t.note(r.Name, "%s: %v", f.Fragment, err)
+			} else if f.Role == role {
+				words = append(words, more...)
+			}
+		}
+		for _, option := range host.SplitOptions(words) {
+			// The other flags belong to nvcc's compiles.
+			if role != "flags" || r.Link.Language != "CUDA" || isLinkOption(option[0]) {
+				l.option(role, option)
+			}
+		}
+	}
+	for _, f := range r.Archive.CommandFragments {
+		if f.Fragment != "" {
+			t.note(r.Name, "%s of the archive", f.Fragment)
+		}
+	}
+	l.ownRPaths()
+	out.runtime, out.system, out.runtimeDir = l.runtime, l.system, l.runtimeDir
+	return nil
+}
+
+// hasDevice reports whether a target has CUDA sources.
+func (t *Target) hasDevice() bool {
+	return slices.ContainsFunc(t.Groups, func(g *Group) bool { return g.Language == "cuda" })
+}
+
+// has reports whether a source is in a target.
+func (t *Target) has(source string) bool {
+	return slices.ContainsFunc(t.Groups, func(g *Group) bool { return slices.Contains(g.Sources, source) })
+}
+
+// include adds the sources of an object library to a target that links its objects.
+func (t *cmakeTree) include(out *Target, name string) {
+	for i := range t.replies { // it may come later in the list
+		if r := &t.replies[i]; r.Name == name && t.objects[name] == nil && r.Type == "OBJECT_LIBRARY" {
+			if err := t.target(r); err != nil {
+				t.note(name, "%v", err)
+			}
+		}
+	}
+	for _, g := range t.objects[name] {
+		if !slices.ContainsFunc(out.Groups, func(have *Group) bool { return have.Sources[0] == g.Sources[0] }) {
+			add := *g
+			add.Sources = slices.Clone(g.Sources)
+			out.Groups = append(out.Groups, &add)
+		}
+	}
+}
+
+// isLinkOption reports whether a flag is for the link. Such flags may be mixed with compile flags.
+func isLinkOption(w string) bool {
+	return slices.ContainsFunc([]string{"-Wl,", "-Xlinker", "-u", "-T", "-z", "-rdynamic", "-static", "-pthread", "-fuse-ld", "-l", "-L"}, func(start string) bool { return strings.HasPrefix(w, start) }) &&
+		!strings.HasPrefix(w, "-lineinfo") && !strings.HasPrefix(w, "-lto")
+}
+
+// linkReader interprets the options of a link in order.
+type linkReader struct {
+	*cmakeTree
+	to         *Target
+	runtime    string // CUDA runtime: "static", "shared"; "" if not linked
+	runtimeDir string // its folder; "" if not given
+	system     []string
+	whole      bool     // --whole-archive is on
+	states     []bool   // saved values of whole, for --push-state
+	rpaths     []string // folders that the program searches
+	dirs       []string // folders of linked files: kbuild adds them to the rpath
+}
+
+var libraryRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^lib(.+)\.(a|so)[0-9.]*$`) })
+
+// option interprets a link option and its values. Compile options have no effect on a link and are
+// dropped. Paths are dropped too, since kbuild writes its own.
+func (l *linkReader) option(role string, option []string) {
+	word := option[0]
+	if word == "-l" || word == "-L" {
+		word = strings.Join(option, "")
+	}
+	name, isLib := strings.CutPrefix(word, "-l")
+	var file []string
+	if !strings.HasPrefix(word, "-") {
+		file = libraryRE().FindStringSubmatch(path.Base(word))
+	}
+	if file != nil && strings.HasPrefix(file[1], "cudart") || file != nil && file[1] == "cudadevrt" {
+		name, isLib, l.runtimeDir = file[1], true, path.Dir(word)
+	}
+	switch {
+	case isLib && name == "cudart_static":
+		l.runtime = "static"
+	case isLib && name == "cudart":
+		l.runtime = "shared"
+	case isLib && name == "cudadevrt":
+	case isLib && slices.Contains([]string{"rt", "pthread", "dl"}, name): // perhaps for the runtime
+		l.system = appendNew(l.system, name)
+	case isLib:
+		l.to.Libs = appendNew(l.to.Libs, name)
+		if l.whole {
+			l.lostWhole(word)
+		}
+	case strings.HasPrefix(word, "-L"):
+		l.dirs = append(l.dirs, word[2:])
+		for _, dir := range l.folders(l.to.Name, l.dir, []string{word[2:]}) {
+			if !l.implicit[dir] {
+				l.to.LibDirs = appendNew(l.to.LibDirs, dir)
+			}
+		}
+	case !strings.HasPrefix(word, "-"):
+		l.file(word, file)
+	case strings.HasPrefix(word, "-Wl,"):
+		if kept := l.linker(role, strings.Split(word, ",")[1:]); len(kept) > 0 {
+			l.to.LinkFlags = append(l.to.LinkFlags, "-Wl,"+strings.Join(kept, ","))
+		}
+	case word == "-Xlinker":
+		var words []string
+		for i := 1; i < len(option); i += 2 {
+			words = append(words, option[i])
+		}
+		for _, w := range l.linker(role, words) {
+			l.to.LinkFlags = append(l.to.LinkFlags, word, w)
+		}
+	case slices.ContainsFunc([]string{"-O", "-D", "-g", "-std", "-flto", "-fno-fat-lto-objects", "-shared", "-fPI", "-Wall", "-Wextra"},
+		func(start string) bool { return strings.HasPrefix(word, start) }):
+	default:
+		for _, w := range option {
+			l.to.LinkFlags = append(l.to.LinkFlags, l.fromRoot(w))
+		}
+	}
+}
+
+// linker returns the linker words that are carried over. Words that affect only the libraries after
+// them are dropped: kbuild links all libraries in one group, in its own order.
+func (l *linkReader) linker(role string, words []string) (kept []string) {
+	for i := 0; i < len(words); i++ {
+		name, value, joined := strings.Cut("-"+strings.TrimLeft(words[i], "-"), "=")
+		switch name {
+		case "-whole-archive", "-no-whole-archive":
+			l.whole = name == "-whole-archive"
+		case "-push-state":
+			l.states = append(l.states, l.whole)
+		case "-pop-state":
+			if last := len(l.states) - 1; last >= 0 {
+				l.whole, l.states = l.states[last], l.states[:last]
+			}
+		case "-start-group", "-end-group", "-(", "-)":
+		case "-rpath", "-R", "-rpath-link", "-soname", "-h", "-dependency-file":
+			if !joined {
+				i++
+			}
+			if name == "-rpath" || name == "-R" {
+				if !joined && i < len(words) {
+					value = words[i]
+				}
+				l.rpaths = append(l.rpaths, strings.Split(value, ":")...)
+			}
+		case "-as-needed", "-no-as-needed", "-Bstatic", "-Bdynamic", "-dn", "-dy":
+			if role == "flags" && name == "-as-needed" {
+				kept = append(kept, words[i])
+			} else {
+				l.note(l.to.Name, "%s, which applies to the libraries behind it", words[i])
+			}
+		default:
+			kept = append(kept, l.fromRoot(words[i]))
+		}
+	}
+	return kept
+}
+
+// fromRoot makes a project file in a linker word relative to the root, where kbuild runs linkers.
+// CMake names version scripts and similar files by absolute paths.
+func (l *linkReader) fromRoot(word string) string {
+	start, file := "", word
+	if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+		start, file = name+"=", value
+	}
+	if !filepath.IsAbs(file) || l.inTree(file) {
+		return word
+	}
+	return start + l.rel("", file)
+}
+
+// ownRPaths adds the rpath folders that kbuild does not add itself.
+func (l *linkReader) ownRPaths() {
+	for _, dir := range l.rpaths {
+		if dir != "" && !l.inTree(dir) && !l.implicit[dir] && !slices.Contains(l.dirs, dir) {
+			l.to.LinkFlags = append(l.to.LinkFlags, "-Wl,-rpath,"+dir)
+		}
+	}
+}
+
+// lostWhole records that --whole-archive of a system library is lost.
+func (l *linkReader) lostWhole(file string) {
+	l.note(l.to.Name, "--whole-archive of %s: name the file in a prebuilt with always_link = true", file)
+}
+
+// file interprets a linked file.
+func (l *linkReader) file(w string, lib []string) {
+	abs := w
+	if !filepath.IsAbs(w) {
+		abs = filepath.Join(l.dir, w)
+	}
+	plain, _, _ := strings.Cut(path.Base(abs), ".so.") // CMake links libs.so.1.2, reports libs.so
+	name, ours := l.made[abs]
+	if !ours {
+		name, ours = l.made[path.Join(path.Dir(abs), plain+".so")]
+	}
+	l.dirs = append(l.dirs, path.Dir(abs))
+	if r := l.replyOf(name); ours && r != nil && r.Type == "OBJECT_LIBRARY" {
+		return // its sources were already included
+	}
+	archive := l.whole && path.Ext(abs) == ".a"
+	dir := path.Dir(abs)
+	_, err := os.Stat(strings.TrimSuffix(abs, ".a") + ".so")
+	switch {
+	case ours:
+		l.to.Deps = appendNew(l.to.Deps, name)
+		if archive {
+			l.to.Whole = appendNew(l.to.Whole, name)
+		}
+	case l.inTree(abs):
+		l.note(l.to.Name, "%s, which CMake makes in its build tree", l.rel("", abs))
+	case lib == nil:
+		l.note(l.to.Name, "%s is linked: only libraries are carried over", w)
+	case l.implicit[dir] && (lib[2] == "so" || err != nil):
+		l.to.Libs = appendNew(l.to.Libs, lib[1])
+		if archive {
+			l.lostWhole(w)
+		}
+		switch {
+		case path.Base(dir) == "stubs":
+			l.to.LibDirs = appendNew(l.to.LibDirs, dir)
+		case !l.searched[dir]:
+			l.to.toolkitDirs = appendNew(l.to.toolkitDirs, dir)
+		}
+	default:
+		l.to.Prebuilt = appendNew(l.to.Prebuilt, l.rel(l.dir, w))
+		if archive {
+			l.to.Whole = appendNew(l.to.Whole, l.rel(l.dir, w))
+		}
+	}
+}
+
+func (l *linkReader) replyOf(name string) *targetReply {
+	for i := range l.replies {
+		if l.replies[i].Name == name {
+			return &l.replies[i]
+		}
+	}
+	return nil
+}
+
+// runtimes selects the CUDA runtime of every target. If a program has device code, kbuild links the
+// runtime with its dependencies and finds its folder. A program with only host code lists the
+// runtime as a library.
+func (t *cmakeTree) runtimes() {
+	byName := map[string]*Target{}
+	for _, u := range t.Targets {
+		byName[u.Name] = u
+	}
+	for _, u := range t.Targets {
+		if u.Kind != "executable" && !u.Shared {
+			continue
+		}
+		device := u.hasDevice() || slices.ContainsFunc(u.Deps, func(d string) bool {
+			return byName[d] != nil && !byName[d].Shared && byName[d].hasDevice()
+		})
+		switch {
+		case device && u.runtime == "shared":
+			u.CudaRT = "shared"
+		case device && u.runtime == "":
+			u.CudaRT = "none"
+		case !device && u.runtime != "":
+			u.Libs = appendNew(u.Libs, map[string]string{"static": "cudart_static", "shared": "cudart"}[u.runtime])
+			if u.runtimeDir != "" && !t.searched[u.runtimeDir] {
+				u.toolkitDirs = appendNew(u.toolkitDirs, u.runtimeDir)
+			}
+		}
+		if !device || u.runtime == "" {
+			u.LibDirs = append(u.LibDirs, u.toolkitDirs...)
+			u.Libs = append(u.Libs, u.system...)
+		}
+	}
+}
+
+// others records parts of a build that are not targets.
+func (t *cmakeTree) others() {
+	if _, err := os.Stat(filepath.Join(t.dir, "CTestTestfile.cmake")); err == nil {
+		t.note("", "tests of CTest")
+	}
+	if rel, err := filepath.Rel(t.Root, t.dir); err == nil && (rel == "build" || strings.HasPrefix(rel, "build/")) {
+		t.note("", "the build tree: kbuild's is build/, too, where CMake's files are. --build-dir names another")
+	}
+}

@@ -1,0 +1,188 @@
+package importer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+const commandsFile = "compile_commands.json"
+
+// command is an entry of compile_commands.json.
+type command struct {
+	Directory, File, Command string
+	Arguments                []string
+}
+
+// readCommands reads a compile_commands.json. It contains no links, so the sources of a folder with
+// equal options become a library.
+func readCommands(file, root string) (*Build, error) {
+	text, err := regular.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	var list []command
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("%s is no compile_commands.json: %w", file, err)
+	}
+	b := &Build{From: file, Root: root}
+	for i := range list {
+		if !filepath.IsAbs(list[i].Directory) {
+			list[i].Directory = filepath.Join(filepath.Dir(file), list[i].Directory)
+		}
+		if !filepath.IsAbs(list[i].File) {
+			list[i].File = filepath.Join(list[i].Directory, list[i].File)
+		}
+	}
+	if root == "" {
+		b.Root = commonRoot(filepath.Dir(file), list)
+	}
+	for _, c := range list {
+		b.addTree(c.Directory)
+	}
+	b.note("", "links: compile_commands.json has none. Sources of one folder that are compiled alike are a library here; write the programs and the shared libraries by hand")
+	for _, c := range list {
+		if err := b.compileCommand(c); err != nil {
+			b.note("", "%s: %v", b.rel(c.Directory, c.File), err)
+		}
+	}
+	return b.finish()
+}
+
+// commonRoot returns the root of the project. That is the file's folder or its parent, if one of
+// them contains all sources. Otherwise it is the root of their git checkout, or the nearest folder
+// that contains all of them.
+func commonRoot(dir string, list []command) string {
+	common := ""
+	for i, c := range list {
+		if common == "" || i == 0 {
+			common = filepath.Dir(c.File)
+		}
+		for !strings.HasPrefix(c.File, strings.TrimSuffix(common, "/")+"/") {
+			common = filepath.Dir(common)
+		}
+	}
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if strings.HasPrefix(common+"/", d+"/") && d != "/" {
+			return d
+		}
+	}
+	for d := common; d != "/" && d != "."; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, ".git")); err == nil {
+			return d
+		}
+	}
+	return common
+}
+
+// compileCommand converts one compile.
+func (b *Build) compileCommand(c command) error {
+	words := c.Arguments
+	if words == nil {
+		var err error
+		if words, err = toolchain.ShellWords(c.Command, nil); err != nil {
+			return err
+		}
+	}
+	sources := b.realSources("", c.File)
+	if len(sources) == 0 {
+		return nil
+	}
+	language := manifest.LanguageOf(c.File)
+	for len(words) > 0 && slices.Contains([]string{"ccache", "sccache", "kbuild-cc"}, path.Base(words[0])) {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return fmt.Errorf("its command is empty")
+	}
+	program, words := words[0], words[1:]
+	isNVCC := strings.HasPrefix(path.Base(program), "nvcc")
+	if i := slices.IndexFunc(words, func(w string) bool { return w == "-x" || w == "--x" }); i >= 0 && i+1 < len(words) {
+		language = map[string]string{"cu": "cuda", "cuda": "clang", "hip": "hip", "c": "c", "c++": "c++", host.Assembler: "asm", host.AssemblerWithCPP: "asm"}[words[i+1]]
+	}
+	switch {
+	case language == "clang" || language == "cuda" && !isNVCC:
+		return fmt.Errorf("%s compiles it for GPUs, and only nvcc is read", program)
+	case language != "cuda" && language != "c++" && language != "c" && language != "asm":
+		return fmt.Errorf("it is no C, C++, CUDA or assembler source")
+	case misnamed(c.File, words) != "":
+		return errors.New(misnamed(c.File, words))
+	case isNVCC && language != "cuda":
+		return fmt.Errorf("nvcc compiles it as host code")
+	}
+	if language == "cuda" {
+		b.NVCC = program
+	}
+	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == c.File || filepath.Join(c.Directory, w) == c.File })
+	name := libraryName(path.Dir(b.rel("", sources[0])))
+	g, err := b.group(name, language, c.Directory, words)
+	if err != nil {
+		return err
+	}
+	for _, source := range sources {
+		own := *g
+		b.collect(name, &own, b.rel("", source))
+	}
+	return nil
+}
+
+// misnamed reports that an option and the file's extension disagree on whether assembler is
+// preprocessed. It returns "" if they agree.
+func misnamed(file string, words []string) string {
+	isRaw := path.Ext(file) == ".s"
+	switch {
+	case slices.Contains(words, host.AssemblerWithCPP) && isRaw:
+		return "it is preprocessed: let its name end in .S"
+	case slices.Contains(words, host.Assembler) && !isRaw:
+		return "it is not preprocessed: let its name end in .s"
+	}
+	return ""
+}
+
+// libraryName returns the name of the library for a folder's sources.
+func libraryName(dir string) string {
+	if dir == "." || dir == "src" || path.IsAbs(dir) {
+		return "sources"
+	}
+	return plainName(strings.ReplaceAll(dir, "/", "_"))
+}
+
+// collect adds a source to a library of its folder with equal options, or to a new one.
+func (b *Build) collect(name string, g *Group, source string) {
+	unlike := 1
+	for _, t := range b.Targets {
+		if t.Name != name && !strings.HasPrefix(t.Name, name+"_part") {
+			continue
+		}
+		g.Sources = t.Groups[0].Sources
+		if g.Emit == "" && reflect.DeepEqual(g, t.Groups[0]) {
+			if slices.Contains(g.Sources, source) {
+				b.note(t.Name, "%s is compiled twice", source)
+			} else {
+				t.Groups[0].Sources = append(t.Groups[0].Sources, source)
+			}
+			return
+		}
+		unlike++
+	}
+	t := &Target{Name: name, Kind: "library", Emit: g.Emit, Groups: []*Group{g}}
+	if g.Emit != "" {
+		t.Kind = "module"
+	}
+	if unlike > 1 {
+		t.Name = fmt.Sprintf("%s_part%d", name, unlike)
+	}
+	g.Sources = []string{source}
+	b.Targets = append(b.Targets, t)
+}

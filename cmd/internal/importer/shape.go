@@ -1,0 +1,358 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// This file converts targets of other tools into blocks. A block has one value of most attributes
+// for all its sources. Differences that a partition cannot express become flags, or the sources
+// become a separate library.
+
+var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
+
+// plainName returns a name that is a valid HCL identifier.
+func plainName(s string) string {
+	s = strings.Trim(nameRE().ReplaceAllString(s, "_"), "_-")
+	if s == "" || s[0] >= '0' && s[0] <= '9' {
+		s = "t" + s
+	}
+	return s
+}
+
+// shaper converts targets into blocks.
+type shaper struct {
+	*Build
+	doc      *Document
+	targets  []*Target
+	byName   map[string]*Target
+	gencodes map[string]string   // block name by code
+	includes map[string][]string // of converted targets, by name
+	users    map[string][]*Target
+	prebuilt map[string]*block
+	whole    map[string]bool // archives that all users link whole; see Target.Whole
+	lto      bool
+}
+
+// Manifest returns a manifest for the build.
+func (b *Build) Manifest() *Document {
+	s := &shaper{Build: b, doc: &Document{Lost: "Not carried over"}, byName: map[string]*Target{}, gencodes: map[string]string{}, includes: map[string][]string{}, users: map[string][]*Target{},
+		prebuilt: map[string]*block{}, whole: map[string]bool{}}
+	s.doc.Head = []string{"kernels.hcl: written by `kbuild init --from`, of " + b.From + ".", "What it could not carry over is at the end. See kbuild's docs/migrate.md."}
+	for _, t := range b.Targets {
+		s.targets = append(s.targets, s.parts(t)...)
+	}
+	for _, t := range s.targets {
+		s.byName[t.Name] = t
+		s.lto = s.lto || slices.ContainsFunc(t.Groups, func(g *Group) bool { return g.Mode == "lto" })
+	}
+	s.closeDeps()
+	s.wholeArchives()
+	blocks := map[*Target]*block{}
+	for _, t := range s.usersFirst() {
+		blocks[t] = s.shape(t)
+	}
+	s.toolchain()
+	for _, code := range slices.SortedFunc(maps.Keys(s.gencodes), func(x, y string) int { return cmp.Compare(s.gencodes[x], s.gencodes[y]) }) {
+		g := &block{kind: "gencode", name: s.gencodes[code]}
+		g.list("code", strings.Fields(code))
+		s.doc.blocks = append(s.doc.blocks, g)
+	}
+	for _, file := range slices.Sorted(maps.Keys(s.prebuilt)) {
+		s.doc.blocks = append(s.doc.blocks, s.prebuilt[file])
+	}
+	for _, t := range s.targets {
+		s.doc.blocks = append(s.doc.blocks, blocks[t])
+	}
+	s.doc.Notes = b.Notes
+	b.dropTreePaths(s.doc)
+	return s.doc
+}
+
+// toolchain requires the compiler of the other build. Another version would generate other device
+// code.
+func (s *shaper) toolchain() {
+	b := &block{kind: "toolchain", name: "cuda"}
+	if v := strings.SplitN(s.Version, ".", 3); len(v) > 1 {
+		var minor int
+		fmt.Sscanf(v[1], "%d", &minor)
+		b.set("version", quote(fmt.Sprintf(">= %s.%s, < %s.%d", v[0], v[1], v[0], minor+1)))
+	}
+	if s.CCBin != "" {
+		b.set("host_compiler", quote(s.CCBin))
+	}
+	if len(b.attrs) > 0 && len(s.gencodes) > 0 {
+		s.doc.blocks = append(s.doc.blocks, b)
+	}
+}
+
+// fixed returns a key of the settings that neither a partition nor a flag can change.
+func (g *Group) fixed() string {
+	text := func(b *bool) string {
+		if b == nil {
+			return ""
+		}
+		return fmt.Sprint(*b)
+	}
+	return fmt.Sprint(g.Codes, g.Std, g.FastMath, text(g.FTZ), text(g.PrecDiv), text(g.PrecSqrt), text(g.FMAD), g.MaxRegisters, g.DeviceDebug)
+}
+
+// parts splits a target. Device sources with different fixed settings move to separate libraries.
+// Host code stays in the first part.
+func (s *shaper) parts(t *Target) []*Target {
+	groups := t.Groups
+	first := *t
+	t, first.Groups = &first, nil
+	out := []*Target{t}
+	keys := map[string]*Target{}
+	for _, g := range groups {
+		to := t
+		if g.Language == "cuda" {
+			if to = keys[g.fixed()]; to == nil {
+				if to = t; len(keys) > 0 {
+					to = &Target{Name: fmt.Sprintf("%s_part%d", t.Name, len(out)+1), Kind: cmp.Or(map[string]string{"module": "module"}[t.Kind], "library"), Emit: t.Emit, Relinks: t.Relinks}
+					to.AlwaysLink = t.closed()
+					out = append(out, to)
+					t.Deps = append(slices.Clip(t.Deps), to.Name)
+					s.note(t.Name, "%s are compiled with options that one target cannot have beside others: %s is a library of them",
+						strings.Join(g.Sources, ", "), to.Name)
+				}
+				keys[g.fixed()] = to
+			}
+		}
+		to.Groups = append(to.Groups, g)
+	}
+	return out
+}
+
+// closeDeps removes deps that kbuild rejects, and deps that would add code to a program.
+func (s *shaper) closeDeps() {
+	for _, t := range s.targets {
+		t.Deps = slices.DeleteFunc(slices.Clone(t.Deps), func(d string) bool { return s.byName[d] == nil || d == t.Name })
+	}
+	for _, t := range s.targets {
+		if t.Kind != "library" || t.Shared {
+			continue
+		}
+		t.Deps = slices.DeleteFunc(t.Deps, func(d string) bool {
+			for _, u := range s.targets {
+				if u.closed() && slices.Contains(u.Deps, t.Name) && !slices.Contains(u.Deps, d) && !strings.HasPrefix(d, t.Name+"_part") {
+					return true
+				}
+			}
+			return s.reaches(d, t.Name, map[string]bool{})
+		})
+	}
+	for _, t := range s.targets {
+		for name := range s.closure(t) {
+			s.users[name] = append(s.users[name], t)
+		}
+	}
+}
+
+// closed reports whether the target is linked.
+func (t *Target) closed() bool { return t.Kind == "executable" || t.Shared }
+
+// wholeArchives selects the archives that get always_link, which applies to every target that links
+// them.
+func (s *shaper) wholeArchives() {
+	for _, t := range s.targets {
+		for _, archive := range t.Whole {
+			other := slices.IndexFunc(s.targets, func(u *Target) bool {
+				return u.closed() && (slices.Contains(u.Deps, archive) || slices.Contains(u.Prebuilt, archive)) && !slices.Contains(u.Whole, archive)
+			})
+			if other < 0 {
+				s.whole[archive] = true
+			} else {
+				s.note(t.Name, "--whole-archive of %s: always_link = true is for all who link it, and %s links what it refers to",
+					archive, s.targets[other].Name)
+			}
+		}
+	}
+}
+
+// reaches reports whether a target depends on another.
+func (s *shaper) reaches(from, to string, seen map[string]bool) bool {
+	if from == to {
+		return true
+	}
+	if seen[from] {
+		return false
+	}
+	seen[from] = true
+	return slices.ContainsFunc(s.byName[from].Deps, func(d string) bool { return s.reaches(d, to, seen) })
+}
+
+// closure returns all targets that a target depends on.
+func (s *shaper) closure(t *Target) map[string]bool {
+	all := map[string]bool{}
+	var walk func(t *Target)
+	walk = func(t *Target) {
+		for _, d := range t.Deps {
+			if !all[d] {
+				all[d] = true
+				walk(s.byName[d])
+			}
+		}
+	}
+	walk(t)
+	return all
+}
+
+// usersFirst returns the targets ordered so that users come before their dependencies.
+func (s *shaper) usersFirst() (order []*Target) {
+	done := map[*Target]bool{}
+	var visit func(t *Target)
+	visit = func(t *Target) {
+		if done[t] {
+			return
+		}
+		done[t] = true
+		for _, u := range s.users[t.Name] {
+			visit(u)
+		}
+		order = append(order, t)
+	}
+	for _, t := range s.targets {
+		visit(t)
+	}
+	return order
+}
+
+// shape builds the block of a target.
+func (s *shaper) shape(t *Target) *block {
+	b := &block{kind: t.Kind, name: plainName(t.Name)}
+	first := t.Groups[max(0, slices.IndexFunc(t.Groups, func(g *Group) bool { return g.Language != "asm" }))]
+	cuda := slices.IndexFunc(t.Groups, func(g *Group) bool { return g.Language == "cuda" })
+	if cuda >= 0 {
+		first = t.Groups[cuda]
+	}
+	var sources []string
+	for _, g := range t.Groups {
+		sources = append(sources, g.Sources...)
+	}
+	b.list("sources", sources)
+	if t.Shared {
+		b.set("type", `"shared"`)
+	}
+	if t.SOVersion != "" {
+		b.set("soversion", quote(t.SOVersion))
+	}
+	if t.OutputName != "" {
+		b.set("output_name", quote(t.OutputName))
+	}
+	if t.DeviceLink {
+		b.set("device_link", "true")
+	}
+	if t.AlwaysLink || s.whole[t.Name] {
+		b.set("always_link", "true")
+	}
+	if t.Emit != "" {
+		b.list("emit", []string{t.Emit})
+	}
+	b.items("deps", "[", s.deps(t))
+	if cuda >= 0 {
+		s.device(b, t, first)
+	}
+	s.alike(b, t, first)
+	b.list("libs", t.Libs)
+	b.list("lib_dirs", t.LibDirs)
+	if t.CudaRT != "" {
+		b.set("cudart", quote(t.CudaRT))
+	}
+	return b
+}
+
+// deps returns the references to dependencies. It adds prebuilt blocks for files.
+func (s *shaper) deps(t *Target) (refs []string) {
+	for _, d := range t.Deps {
+		refs = append(refs, s.byName[d].Kind+"."+plainName(d))
+	}
+	for _, file := range t.Prebuilt {
+		b := s.prebuilt[file]
+		if b == nil {
+			name := plainName(strings.TrimPrefix(path.Base(file), "lib"))
+			name = strings.TrimSuffix(strings.TrimSuffix(name, "_a"), "_so")
+			b = &block{kind: "prebuilt", name: name}
+			for n := 2; slices.ContainsFunc(slices.Collect(maps.Values(s.prebuilt)), func(o *block) bool { return o.name == b.name }); n++ {
+				b.name = fmt.Sprintf("%s_%d", name, n)
+			}
+			key := "shared"
+			if path.Ext(file) == ".a" {
+				key = "archive"
+			}
+			b.set(key, quote(file))
+			if s.whole[file] {
+				b.set("always_link", "true")
+			}
+			if s.lto && key == "archive" {
+				b.set("lto", `"none"`)
+			}
+			s.prebuilt[file] = b
+		}
+		refs = append(refs, b.label())
+	}
+	return refs
+}
+
+// device sets the attributes of device code.
+func (s *shaper) device(b *block, t *Target, g *Group) {
+	codes := g.Codes
+	sass := func(c gencode.Code) bool { return c.Kind == gencode.SASS }
+	whole := func(g *Group) bool { return g.Language == "cuda" && g.Mode == "whole" }
+	if slices.ContainsFunc(codes, sass) && !slices.ContainsFunc(t.Groups, whole) {
+		var kept []gencode.Code
+		for _, c := range codes {
+			if c.Kind == gencode.PTX {
+				s.note(t.Name, "PTX (%s): a device link drops it, and did in the other build", c)
+			} else {
+				kept = append(kept, c)
+			}
+		}
+		codes = kept
+	}
+	var names []string
+	for _, c := range codes {
+		names = append(names, c.String())
+	}
+	key := strings.Join(names, " ")
+	if key != "" && s.gencodes[key] == "" {
+		s.gencodes[key] = "gpus"
+		if n := len(s.gencodes); n > 1 {
+			s.gencodes[key] = fmt.Sprintf("gpus_%d", n)
+		}
+	}
+	if key != "" {
+		b.set("gencode", "gencode."+s.gencodes[key])
+	}
+	if g.Mode != "whole" {
+		b.set("mode", quote(g.Mode))
+	}
+	on := func(key string, v bool) {
+		if v {
+			b.set(key, "true")
+		}
+	}
+	on("fast_math", g.FastMath)
+	for _, f := range []struct {
+		key string
+		on  *bool
+	}{{"ftz", g.FTZ}, {"prec_div", g.PrecDiv}, {"prec_sqrt", g.PrecSqrt}, {"fmad", g.FMAD}} {
+		if f.on != nil {
+			b.set(f.key, fmt.Sprint(*f.on))
+		}
+	}
+	if g.MaxRegisters > 0 {
+		b.set("max_registers", fmt.Sprint(g.MaxRegisters))
+	}
+	on("device_debug", g.DeviceDebug)
+	on("lineinfo", g.LineInfo)
+}
