@@ -14,7 +14,6 @@ import (
 type arguments struct {
 	tree        Tree
 	env, keyEnv []string
-	made        func(file string) bool
 	known       memo[string, named] // by argument
 }
 
@@ -57,7 +56,7 @@ func (g *arguments) Named(a *graph.Action) (out []string) {
 			continue
 		}
 		for _, f := range g.argument(arg).found {
-			if !g.made(f) && !known[f] && !known[path.Clean(f)] {
+			if !g.tree.IsOutput(f) && !known[f] && !known[path.Clean(f)] {
 				known[f] = true
 				out = append(out, f)
 			}
@@ -102,7 +101,7 @@ func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 			continue // each is unique to an action: checking them all costs time and cache memory
 		}
 		for _, p := range g.argument(arg).missed {
-			if !g.made(p) && !own[p] {
+			if !g.tree.IsOutput(p) && !own[p] {
 				out = append(out, p)
 			}
 		}

@@ -203,7 +203,7 @@ func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
 	if files, ok := sameFiles(name); ok {
 		return d.whichAreOne(files)
 	}
-	if strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || d.Intermediate(name) {
+	if strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || d.IsIntermediate(name) {
 		return cache.Digest{}, fs.ErrNotExist
 	}
 	return d.Digest(name)

@@ -24,7 +24,8 @@ func TestChanges(t *testing.T) {
 	}
 	a := &graph.Action{Argv: []string{"nvcc", "-DARCHS=80,86"}, Work: graph.Work{Step: &graph.Step{DiagnosticInputs: []string{"lines"}}}}
 	of := func(value string) cache.Digest { return sha256.Sum256([]byte(value)) }
-	d := New(Config{Tree: tree, Intermediate: func(file string) bool { return file == "pass.ii" }})
+	tree.Build.(*testBuild).intermediate = "pass.ii"
+	d := New(Config{Tree: tree})
 	for want, rec := range map[string]cache.Record{
 		"":                 {Discovered: []cache.FileDigest{{Path: "same.h", Digest: digest("same.h")}, {Path: "-DARCHS", Digest: of("80,86")}, {Path: weakName(0), Digest: digest("lines")}}, Absent: []string{"gone.h", "first/"}},
 		"other.h changed":  {Discovered: []cache.FileDigest{{Path: "other.h", Digest: of("before")}}},
@@ -53,7 +54,9 @@ func TestChanges(t *testing.T) {
 // The arguments of a command name files that no dependency file has; what another action writes is
 // none of them.
 func TestNamed(t *testing.T) {
-	d := New(Config{Tree: project(t, "api.map", "made.map", "a.o", "opts"), Made: func(file string) bool { return file == "made.map" }})
+	tree := project(t, "api.map", "made.map", "a.o", "opts")
+	tree.Build.(*testBuild).output = "made.map"
+	d := New(Config{Tree: tree})
 	a := &graph.Action{Kind: graph.HostLink, Tools: []string{"cxx"}, Inputs: []string{"a.o"},
 		Argv: []string{"g++", "a.o", "-Wl,--version-script=api.map", "-Wl,--version-script=made.map", "@opts", "@later", "-ccbin", "opts"}}
 	if got := d.Named(a); !slices.Equal(got, []string{"api.map", "opts"}) {

@@ -1,8 +1,7 @@
 // Package discover finds what a command read besides its declared inputs, and which absent paths it
 // probed. Its sources are dependency files, the folders that compilers search, the output of
 // linkers, and the text of sources. It reports which parts of a record have changed since. It does
-// not schedule commands: it starts a process only by Config.Ask, and its caller reports whether a
-// file has changed since a command started.
+// not schedule commands: it starts a process only by Build.Query.
 package discover
 
 import (
@@ -22,15 +21,21 @@ type Config struct {
 	Tools  map[string]string // fingerprints of tools; a tool without one is not queried
 	// Plain holds the host compilers that take options from their command alone: see plan.Tool.
 	Plain map[string]bool
-	Made  func(file string) bool // reports a file that an action writes
-	// Intermediate reports a file that an action writes only for other actions.
-	Intermediate func(file string) bool
-	Query        Query
 }
 
-// Query runs a query in the working directory of a's command and with its environment. quiet drops
-// its standard output. ok is exit status 0: a failing compiler's output may be an answer as well.
-type Query func(ctx context.Context, a *graph.Action, argv []string, quiet bool) (printed string, ok bool)
+// Build is what discovery asks of the build that it belongs to.
+type Build interface {
+	// Digest returns the digest of a file's content.
+	Digest(file string) (cache.Digest, error)
+	// IsOutput reports whether an action writes a file. IsIntermediate reports whether it does so
+	// only for other actions.
+	IsOutput(file string) bool
+	IsIntermediate(file string) bool
+	// Query runs a query in the working directory of a's command and with its environment. quiet
+	// drops its standard output. ok is exit status 0: a failing compiler's output may be an answer
+	// as well.
+	Query(ctx context.Context, a *graph.Action, argv []string, quiet bool) (printed string, ok bool)
+}
 
 // Discovery finds and checks what commands read. All methods may be called concurrently.
 type Discovery struct {
@@ -46,11 +51,11 @@ type Discovery struct {
 func New(c Config) *Discovery {
 	return &Discovery{
 		Config:    c,
-		arguments: &arguments{tree: c.Tree, env: c.Env, keyEnv: c.KeyEnv, made: c.Made},
+		arguments: &arguments{tree: c.Tree, env: c.Env, keyEnv: c.KeyEnv},
 		sources:   &sources{tree: c.Tree},
-		drivers:   &drivers{tree: c.Tree, tools: c.Tools, keyEnv: c.KeyEnv, ask: c.Query},
+		drivers:   &drivers{tree: c.Tree, tools: c.Tools, keyEnv: c.KeyEnv},
 		links:     linkInputs{c.Tree, c.KeyEnv},
-		loader:    &loader{digestOf: c.Digest},
+		loader:    &loader{build: c.Build},
 	}
 }
 
@@ -64,8 +69,15 @@ type Ran struct {
 	Folders []string
 	// Staged is the one of Folders that the command uses for staged files, as in/NAME.
 	Staged string
-	// Changed reports whether a file has changed since the command started, or may have.
-	Changed func(file string, was cache.Digest) bool
+	// Start is when the command started. A file that has changed since, by Files, was not read
+	// with its present content.
+	Start cache.Moment
+	Files *cache.Files
+}
+
+// changed reports whether a file has changed since the command started, or may have.
+func (r Ran) changed(file string, was cache.Digest) bool {
+	return !r.Files.Unchanged(file, was, r.Start)
 }
 
 // isTemporary reports whether a file is in the command's folder for temporary files.

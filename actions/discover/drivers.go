@@ -21,7 +21,6 @@ type drivers struct {
 	tree    Tree
 	tools   map[string]string // fingerprints
 	keyEnv  []string
-	ask     Query
 	folder  memo[string, string] // by query: where drivers look for programs and libraries
 	answers sync.Map             // of *searchAnswer, by query
 }
@@ -71,7 +70,7 @@ func dryRun(a *graph.Action) []string {
 
 // hostCompilers returns the commands that nvcc preprocesses such a compile with.
 func (d *drivers) hostCompilers(ctx context.Context, a *graph.Action) ([][]string, error) {
-	printed, _ := d.ask(ctx, a, dryRun(a), false)
+	printed, _ := d.tree.Query(ctx, a, dryRun(a), false)
 	return nvcc.Preprocesses(printed)
 }
 
@@ -83,7 +82,7 @@ func (d *drivers) appeared(lists []host.Search) bool {
 
 // askSearch queries a gcc or clang. Its preprocessed text, which is large for CUDA, is dropped.
 func (d *drivers) askSearch(ctx context.Context, a *graph.Action, question []string) ([]host.Search, bool) {
-	printed, _ := d.ask(ctx, a, question, true)
+	printed, _ := d.tree.Query(ctx, a, question, true)
 	s, ok := host.ParseSearch(printed)
 	s.Placed = slices.ContainsFunc(slices.Concat(s.Dirs, s.Missing), d.tree.spells)
 	for i, dir := range s.Dirs {
@@ -122,7 +121,7 @@ func (d *drivers) askNVCC(ctx context.Context, a *graph.Action) (lists []host.Se
 func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (host.Folders, bool) {
 	question := host.AskFolders(argv)
 	f, ok := host.ParseFolders(d.folder.of(strings.Join(append(question, a.Env...), "\x00"), func() (string, bool) {
-		printed, _ := d.ask(ctx, a, question, false)
+		printed, _ := d.tree.Query(ctx, a, question, false)
 		return printed, true
 	}))
 	for _, list := range [2][]string{f.Programs, f.Libraries} {

@@ -23,24 +23,38 @@ func project(t *testing.T, files ...string) Tree {
 		}
 		writeFile(t, name, f)
 	}
-	return Tree{Root: root, Listing: cache.NewListing(root), Digest: func(file string) (cache.Digest, error) {
-		return cache.DigestFile(cache.Absolute(root, file))
-	}}
+	return Tree{Build: &testBuild{root: root}, Root: root, Listing: cache.NewListing(root)}
+}
+
+// testBuild is a build whose queries print answer.
+type testBuild struct {
+	root         string
+	output       string // is written by an action
+	intermediate string // the same, for another action
+	answer       string
+	queries      []string
+}
+
+func (b *testBuild) IsOutput(file string) bool       { return file == b.output }
+func (b *testBuild) IsIntermediate(file string) bool { return file == b.intermediate }
+
+func (b *testBuild) Digest(file string) (cache.Digest, error) {
+	return cache.DigestFile(cache.Absolute(b.root, file))
+}
+
+func (b *testBuild) Query(_ context.Context, _ *graph.Action, argv []string, quiet bool) (string, bool) {
+	b.queries = append(b.queries, strings.Join(argv, " "))
+	return b.answer, quiet
 }
 
 // A compiler is asked once where it searches, for all actions whose flags decide alike; and again
 // when a folder came that was missing.
 func TestSearchesAreAskedOnce(t *testing.T) {
 	tree := project(t, "inc/a.h")
-	var asked []string
-	d := drivers{tree: tree, ask: func(_ context.Context, _ *graph.Action, argv []string, quiet bool) (string, bool) {
-		asked = append(asked, strings.Join(argv, " "))
-		missing := "ignoring nonexistent directory \"late\"\n"
-		if tree.isFolder("late") {
-			missing = ""
-		}
-		return missing + "#include \"...\" search starts here:\n#include <...> search starts here:\n " + tree.Root + "/inc\nEnd of search list.\n", quiet
-	}}
+	b := tree.Build.(*testBuild)
+	list := "#include \"...\" search starts here:\n#include <...> search starts here:\n " + tree.Root + "/inc\nEnd of search list.\n"
+	b.answer = "ignoring nonexistent directory \"late\"\n" + list
+	d := drivers{tree: tree}
 	ask := func(name, flag string) []string {
 		t.Helper()
 		a := &graph.Action{Kind: graph.HostCompile, Tools: []string{"cxx"}, Inputs: []string{name}, Outputs: []string{name + ".o"}, Argv: []string{"g++", flag, "-o", name + ".o", name}}
@@ -55,14 +69,15 @@ func TestSearchesAreAskedOnce(t *testing.T) {
 			t.Errorf("it searches %q", dirs)
 		}
 	}
-	if ask("c.cpp", "-Iother"); len(asked) != 2 {
-		t.Errorf("asked %q, want two questions", asked)
+	if ask("c.cpp", "-Iother"); len(b.queries) != 2 {
+		t.Errorf("asked %q, want two questions", b.queries)
 	}
 	if err := os.Mkdir(filepath.Join(tree.Root, "late"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	tree.Listing.Forget(tree.Root)
-	if ask("a.cpp", "-Iinc"); len(asked) != 3 {
-		t.Errorf("asked %d times, want once more after the folder came", len(asked))
+	b.answer = list
+	if ask("a.cpp", "-Iinc"); len(b.queries) != 3 {
+		t.Errorf("asked %d times, want once more after the folder came", len(b.queries))
 	}
 }

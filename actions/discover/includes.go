@@ -33,7 +33,7 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 			Add(rec, d.placed())
 		}
 		for _, f := range found {
-			stable = stable && (d.Made(f.Path) || !ran.Changed(f.Path, f.Digest))
+			stable = stable && (d.IsOutput(f.Path) || !ran.changed(f.Path, f.Digest))
 		}
 		rec.Discovered = append(rec.Discovered, found...)
 	}
@@ -181,7 +181,7 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 		stable = stable && !d.came(file, ran)
 	}
 	for _, f := range there {
-		stable = stable && (IsCondition(f.Path) || !ran.Changed(f.Path, f.Digest))
+		stable = stable && (IsCondition(f.Path) || !ran.changed(f.Path, f.Digest))
 	}
 	return d.shadows(ran, rec) && stable
 }
@@ -308,7 +308,7 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 		}
 	}
 	for _, name := range names {
-		if f, ok := s.first(s.dirs, name); ok && !known[f.Path] && !s.Made(f.Path) {
+		if f, ok := s.first(s.dirs, name); ok && !known[f.Path] && !s.IsOutput(f.Path) {
 			known[f.Path] = true
 			there = append(there, f)
 		}

@@ -59,7 +59,7 @@ func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache
 			if d.hasFile(file) {
 				digest, err := d.Digest(file)
 				Add(rec, cache.FileDigest{Path: file, Digest: digest})
-				stable = stable && err == nil && (d.Made(file) || !ran.Changed(file, digest))
+				stable = stable && err == nil && (d.IsOutput(file) || !ran.changed(file, digest))
 				break
 			}
 			if d.Listing.Exists(file) { // a folder where a file is expected

@@ -24,10 +24,10 @@ var loaderLists = []string{"/usr/etc/ld.so.conf", "/etc/ld.so.conf"}
 
 // loader reads the lists once in a run.
 type loader struct {
-	digestOf func(file string) (cache.Digest, error)
-	once     sync.Once
-	digest   cache.Digest
-	paths    []string
+	build  Build
+	once   sync.Once
+	digest cache.Digest
+	paths  []string
 }
 
 // conf returns the current digest of the condition, and the paths that it depends on.
@@ -36,7 +36,7 @@ func (l *loader) conf() (cache.Digest, []string) {
 		h := sha256.New()
 		for _, list := range loaderLists {
 			l.read(list, func(file string, text []byte) {
-				l.digestOf(file) // registers the file, so that the next build checks it by stat
+				l.build.Digest(file) // registers the file, so that the next build checks it by stat
 				fmt.Fprintf(h, "%s %d\n%s", file, len(text), text)
 			})
 		}

@@ -75,7 +75,7 @@ func (d *drivers) linkerCommand(ctx context.Context, a *graph.Action) []string {
 	if !d.known(a) {
 		return a.Argv
 	}
-	printed, _ := d.ask(ctx, a, append(slices.Clone(a.Argv), "-###"), false)
+	printed, _ := d.tree.Query(ctx, a, append(slices.Clone(a.Argv), "-###"), false)
 	for line := range strings.Lines(printed) {
 		words, err := toolchain.ShellWords(strings.TrimSpace(line), nil)
 		if err == nil && len(words) > 1 && strings.Contains(words[0], "/") && slices.Contains(linkers, path.Base(words[0])) {

@@ -157,7 +157,7 @@ func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
 // came reports whether a file may have appeared since a command started.
 func (d *Discovery) came(file string, ran Ran) bool {
 	is, err := d.Digest(file)
-	return err == nil && !d.Made(file) && ran.Changed(file, is)
+	return err == nil && !d.IsOutput(file) && ran.changed(file, is)
 }
 
 // compiledHeader returns the condition that a precompiled header is unchanged: its content decides
@@ -176,7 +176,7 @@ func (d *Discovery) declaredHeaders(a *graph.Action) (files []string) {
 	if len(a.Inputs) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(a.Inputs[1:]), d.Intermediate)
+	return slices.DeleteFunc(slices.Clone(a.Inputs[1:]), d.IsIntermediate)
 }
 
 // precompiled records the precompiled headers that gcc and clang would use, besides those that
@@ -191,7 +191,7 @@ func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
 		return nil
 	}
 	var wanted []string
-	if !s.Intermediate(a.Inputs[0]) {
+	if !s.IsIntermediate(a.Inputs[0]) {
 		wanted = append(wanted, a.Inputs[0]+pch)
 	}
 	for _, name := range forcedIn(a, headers) {

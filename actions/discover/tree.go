@@ -13,9 +13,9 @@ import (
 // Tree is the project and the system around it in their current state. Paths are relative to the
 // root or absolute.
 type Tree struct {
+	Build
 	Root    string
-	Listing *cache.Listing                          // which paths exist
-	Digest  func(file string) (cache.Digest, error) // digest of a file's content
+	Listing *cache.Listing // which paths exist
 }
 
 // Abs returns a path for system calls.

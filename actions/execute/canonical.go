@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -18,11 +19,10 @@ import (
 
 // canonicalizer builds the canonical forms of preprocessed texts.
 type canonicalizer struct {
-	// the files that the assembler includes: see discover
-	incbins func(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest)
-	isRead  func(output string) bool // reports whether the command of some action reads an output
-	base    string                   // see pptext.Options
-	buffers sync.Pool                // of *[]byte
+	discovery     *discover.Discovery
+	intermediates *intermediates
+	base          string    // see pptext.Options
+	buffers       sync.Pool // of *[]byte
 }
 
 // canonicalTexts is the result of canonicalizing the outputs of a command. outputs has the digests
@@ -61,7 +61,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		case stub: // a stub names itself in line markers
 			text, changed = bytes.ReplaceAll(text, []byte(dir.seen().output(i, o)), []byte(nvcc.StubName)), true
 		}
-		if comments, files := c.incbins(a, text); comments != nil {
+		if comments, files := c.discovery.IncbinDigests(a, text); comments != nil {
 			text, changed = append(text, comments...), true
 			m.incbins = append(m.incbins, files...)
 		}
@@ -109,7 +109,7 @@ const (
 func (c *canonicalizer) finish(a *graph.Action, m canonicalTexts, name, output string, text []byte, changed bool) error {
 	m.outputs[output] = cache.Output{Path: output, Digest: sha256.Sum256(text), Size: int64(len(text)), Unkept: a.Transient}
 	switch {
-	case a.Transient && !c.isRead(output):
+	case a.Transient && !c.intermediates.isRead(output):
 		os.Remove(name)
 		return nil
 	case changed:

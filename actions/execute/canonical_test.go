@@ -3,7 +3,6 @@ package execute
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -24,13 +23,13 @@ func TestCanonicalTexts(t *testing.T) {
 		if err := os.WriteFile(dir.output(0, "a.ii"), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		c := &canonicalizer{isRead: func(file string) bool { return file == read }, incbins: func(_ *graph.Action, text []byte) ([]byte, []cache.FileDigest) {
-			if !strings.Contains(string(text), ".incbin") {
-				return nil, nil
-			}
-			return []byte("// data 1234\n"), []cache.FileDigest{{Path: "data"}}
-		}}
-		m, err := c.of(a, dir)
+		root := t.TempDir()
+		if err := os.WriteFile(filepath.Join(root, "data"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		r := New(Config{Graph: &graph.Graph{}, Root: root, Files: cache.NewFiles(root, nil), Listing: cache.NewListing(root)})
+		r.intermediates.users, r.intermediates.read = map[string]int{}, map[string]bool{read: true}
+		m, err := r.canonical.of(a, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +47,7 @@ func TestCanonicalTexts(t *testing.T) {
 	if one.outputs["a.ii"].Digest == other.outputs["a.ii"].Digest || one.outputs["a.canon"].Digest != other.outputs["a.canon"].Digest {
 		t.Error("lines are in the digest of the text alone")
 	}
-	if with, _ := canonical("asm(\".incbin x\");\n", ""); len(with.incbins) != 1 {
+	if with, _ := canonical("asm(\".incbin \\\"data\\\"\");\n", ""); len(with.incbins) != 1 {
 		t.Errorf("the assembler takes in %v", with.incbins)
 	}
 }

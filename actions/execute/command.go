@@ -39,7 +39,7 @@ type Command struct {
 func (r *Runner) command(
 	ctx context.Context, a *graph.Action, argv []string, dir scratch,
 ) (res sched.Result, functions []cache.Function) {
-	if err := r.intermediates.materialize(ctx, a, argv); err != nil {
+	if err := r.materialize(ctx, a, argv); err != nil {
 		return failed(err), nil
 	}
 	if err := stage(r.Root, a, dir); err != nil {
@@ -88,7 +88,7 @@ func (r *Runner) command(
 		return res, nil
 	case exitError(out) != nil:
 		err = inCircumstances(a, printed, exitError(out), r.State)
-		err = r.makers.explainFailure(a, printed, err)
+		err = r.tree.explainFailure(a, printed, err)
 	case len(faults) > 0:
 		err = linkError(a, faults)
 	}
@@ -257,7 +257,7 @@ func (c *Command) Reads() []string {
 }
 
 // Digest returns the digest of a file that the command reads.
-func (c *Command) Digest(file string) (cache.Digest, error) { return c.r.digest(file) }
+func (c *Command) Digest(file string) (cache.Digest, error) { return c.r.tree.Digest(file) }
 
 // Folder returns the folder with the temporary files of the command, File the name of one of them,
 // Output that of an output, and Depfile that of the dependency file. They are absolute.

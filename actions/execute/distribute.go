@@ -36,7 +36,7 @@ func (r *Runner) Portable(a *graph.Action) bool {
 	reads := commandReads(a, a.Argv)
 	for _, file := range a.Reads() {
 		if reads.has(file) {
-			in += r.intermediates.size(file)
+			in += r.tree.size(file)
 		}
 	}
 	if rec := r.Records.Last(a.Outputs[0]); rec != nil {

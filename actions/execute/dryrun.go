@@ -41,9 +41,9 @@ func (d *DryRun) judge(ctx context.Context, a *graph.Action) (v verdict) {
 	}
 	if v.record, v.status = d.r.lookUp(ctx, a, v.key.key); v.record != nil {
 		if v.status == sched.Cached || a.Intermediate {
-			d.r.intermediates.setOutputs(outputsOf(a, v.record)) // the files need not exist
+			d.r.tree.setPasses(renamed(a, v.record).Outputs) // the files need not exist
 		}
-		d.r.provenance.settled(a, v.record)
+		d.r.provenance.use(a, v.record)
 	}
 	return v
 }
@@ -88,4 +88,43 @@ func (d *DryRun) mark(a *graph.Action) {
 	for _, o := range a.Outputs {
 		d.unknown[o] = true
 	}
+}
+
+// Held is what the shared cache has of an action.
+type Held struct {
+	Action *graph.Action
+	// valid record; nil if there is none: the action was not built, or is not to be shared
+	Record *cache.Record
+}
+
+// Held looks up actions in the order of ids, in which dependencies come first. It stores again what
+// is up to date in the build tree and no longer in the cache.
+func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
+	d := NewDryRun(r)
+	out := make([]Held, len(ids))
+	for i, id := range ids {
+		a := r.Graph.Actions[id]
+		rec, known := d.entry(ctx, a)
+		if out[i] = (Held{a, rec}); !known {
+			d.mark(a)
+		}
+	}
+	return out
+}
+
+// entry returns the cache's valid record of a, or nil. known reports whether the outputs of a are
+// known. If a is valid only in tokens (discover.HoldsInTokens), the cache has no record of today's
+// headers. The actions that need a still need not wait for it.
+func (d *DryRun) entry(ctx context.Context, a *graph.Action) (rec *cache.Record, known bool) {
+	v := d.judge(ctx, a)
+	if v.record == nil {
+		return nil, false
+	}
+	if rec := d.r.stored(ctx, a, v.key.key); rec != nil {
+		return rec, true
+	}
+	if !a.Intermediate {
+		d.r.share(ctx, a, v.record)
+	}
+	return d.r.stored(ctx, a, v.key.key), true
 }

@@ -1,3 +1,35 @@
+// Package execute does the work of actions in a real build tree: it decides by content whether an
+// action is up to date, restores its outputs from the cache, or runs it and records the run. It
+// does not plan actions or order them: the planner builds the graph, and package sched chooses what
+// runs when.
+//
+// This file is the life of one action, from top to bottom:
+//
+//	key      everything that is known before the action runs and can change an output
+//	reuse    a valid record of the build tree (up to date), or of the cache (restored)
+//	run      the command, in a scratch folder; a second time for messages with true line numbers
+//	capture  what it wrote and read, as a new record
+//	publish  outputs to their names, then the record to the build tree, then both to the cache
+//
+// The scheduler calls Check for the first two, which start no process, and then waits for a slot
+// before it calls Execute for the others. Between the two, the action is pending. An action that
+// was lost on another machine, or that ended for lack of memory, is pending again.
+//
+// The rules that keep a build correct:
+//
+//   - Nothing is decided by time. An action is up to date if it has a valid record whose outputs
+//     are on disk with the recorded digests. A record is valid if its key (tools, argv,
+//     environment, declared inputs, all by content) and its discovered inputs equal today's.
+//   - If kbuild cannot know what an action read, the action runs and is not recorded. That includes
+//     an input that changed while the action ran: see stability.
+//   - An output that comes out equal keeps its old file, so nothing downstream runs.
+//
+// kbuild may be killed at any moment. Until publish, the outputs of the last run are in place with
+// their record, which is valid if the edit is undone. In publish some outputs are new, and the last
+// record names the old digests: the action runs again, or is restored. Once the new record is
+// appended, the action is up to date; that the cache lacks it costs another machine a run. A command
+// that writes in place has no scratch folder. Its old outputs are removed before it starts, so what
+// it leaves fits no record. What is left in scratch folders is removed by the next build.
 package execute
 
 import (
@@ -6,161 +38,545 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/advice"
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
-// execute runs a. It retries once if an input's time is too recent to rule out a race: see
-// stability.early. If local is not nil, a runs remotely first, and locally as well once local is
-// closed.
-func (r *Runner) execute(ctx context.Context, a *graph.Action, key actionKey, local <-chan struct{}) sched.Result {
-	res, early := r.attempt(ctx, a, key, local, true)
-	if early {
-		// wait until files from before this kbuild are no longer too recent
-		r.stability.clock.after(r.stability.begun.Add(cache.FileTick))
-		res, _ = r.attempt(ctx, a, key, local, false)
+// Config configures a Runner.
+type Config struct {
+	Graph *graph.Graph
+	// the graph that Graph is a part of; nil if Graph is complete
+	Outer   *graph.Packed
+	Root    string         // project root, absolute: the folder that commands run in
+	State   string         // folder for temporary files, absolute
+	Files   *cache.Files   // digests of files, memoised by stat
+	Listing *cache.Listing // which paths exist, by folder
+	Records *tree.DB       // the last records of this build tree
+	Store   cache.Store    // the shared cache; nil if there is none
+	// keeps the files between compiler passes: the shared cache, or a store of the build tree; nil
+	// if there is none
+	IntermediateStore cache.Store
+	Tools             map[string]string // fingerprints of the tools that actions name
+	// the tools that are host compilers and take options only from their commands
+	Plain  map[string]bool
+	Env    []string  // the complete environment of commands
+	KeyEnv []string  // the part of Env that can change an output
+	GPUEnv []string  // additional environment of tests that need a GPU: which GPU to use
+	Begun  time.Time // when this kbuild started
+	// is called for actions that failed for lack of memory; may be nil
+	Starved func(*graph.Action)
+	// a folder whose preprocessed texts are equal in other checkouts; "" for none: see
+	// pptext.Options
+	Base string
+	// every pass prints all its messages, on stderr, even those that another pass of its command
+	// printed
+	Verbatim bool
+	Warn     func(string) // reports trouble with the cache, at most once
+	Remote   Remote       // nil without remote execution
+
+	Misparsed map[string]bool // keys of the dry runs that are known to be misparsed
+}
+
+// Runner implements sched.Runner and sched.Distributor.
+type Runner struct {
+	Config
+	tree          *buildTree
+	discovery     *discover.Discovery
+	generated     *generatedFiles
+	provenance    *provenance
+	keys          *keys
+	intermediates *intermediates
+	scratches     *scratches
+	canonical     *canonicalizer
+	stability     *stability
+	misparses     *misparses
+	frontEnds     atomic.Int64 // number of front ends running now, see run.HugePages
+	printed       sync.Map     // outputs of passes: see withoutRepeats
+
+	mu       sync.Mutex
+	pending  map[graph.ActionID]*pending
+	warned   bool
+	counters cache.Counters
+}
+
+// pending is what is known about an action between Check and the end of Execute.
+type pending struct {
+	key     actionKey
+	reason  string
+	lost    error // of a remote run; nil if there was none
+	starved bool  // it failed for lack of memory
+}
+
+// New returns a Runner for c.
+func New(c Config) *Runner {
+	r := &Runner{Config: c, pending: map[graph.ActionID]*pending{}}
+	r.tree = &buildTree{graph: c.Graph, outer: c.Outer, root: c.Root, files: c.Files,
+		listing: c.Listing, passes: map[string]cache.Output{}}
+	r.discovery = discover.New(discover.Config{
+		Tree: discover.Tree{Build: building{r.tree, r}, Root: c.Root, Listing: c.Listing},
+		Env:  c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Plain: c.Plain,
+	})
+	r.generated = &generatedFiles{buildTree: r.tree}
+	r.provenance = &provenance{buildTree: r.tree, discovery: r.discovery, tools: c.Tools,
+		keyEnv: c.KeyEnv}
+	r.keys = &keys{&r.Config, r.tree, r.discovery, r.generated, r.provenance}
+	r.intermediates = newIntermediates(r.tree, c.IntermediateStore)
+	r.scratches = &scratches{root: c.Root, buildDir: c.Graph.BuildDir,
+		dir: filepath.Join(c.State, "tmp")}
+	r.canonical = &canonicalizer{discovery: r.discovery, intermediates: r.intermediates,
+		base: c.Base}
+	r.stability = &stability{buildTree: r.tree, discovery: r.discovery, records: c.Records,
+		env: c.Env, begun: c.Begun, clock: kernelClock{}}
+	r.misparses = &misparses{r: r}
+	return r
+}
+
+// building is a build as discovery knows it.
+type building struct {
+	*buildTree
+	r *Runner
+}
+
+// Query implements discover.Build.
+func (b building) Query(
+	ctx context.Context, a *graph.Action, argv []string, quiet bool,
+) (printed string, ok bool) {
+	return b.r.query(ctx, a, argv, quiet)
+}
+
+func failed(err error) sched.Result { return sched.Result{Status: sched.Failed, Err: err} }
+
+// Check implements sched.Runner: it computes the key of a, and looks for a valid record.
+func (r *Runner) Check(ctx context.Context, a *graph.Action) (res sched.Result, done bool) {
+	defer func() {
+		if done {
+			r.intermediates.release(a)
+		}
+	}()
+	key, err := r.keys.of(a)
+	if err != nil {
+		return failed(err), true
+	}
+	if rec, status := r.lookUp(ctx, a, key.key); rec != nil {
+		if err := r.generated.undeclared(a, rec.Discovered); err != nil {
+			return failed(err), true
+		}
+		if res, ok := r.restore(ctx, a, rec, status); ok {
+			r.provenance.use(a, rec)
+			r.withoutRepeats(a, &res)
+			return res, true
+		}
+	}
+	p := &pending{key: key, reason: r.reason(a, key)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending[a.ID] = p
+	r.counters.Misses++
+	return sched.Result{Reason: p.reason}, false
+}
+
+// lookUp returns a valid record of a, or nil if a must run. The record comes from the build tree,
+// if its outputs exist, or from the cache. Intermediate outputs need not exist: the build tree
+// keeps none.
+func (r *Runner) lookUp(
+	ctx context.Context, a *graph.Action, key cache.Key,
+) (rec *cache.Record, status sched.Status) {
+	if a.Test().Each {
+		return nil, ""
+	}
+	rec = r.recorded(a, key)
+	if rec != nil && (r.discovery.Holds(a, rec) || r.discovery.HoldsInTokens(a, rec)) &&
+		(a.Intermediate && len(rec.Outputs) == len(a.Outputs) ||
+			!a.Intermediate && r.hasOutputs(rec)) {
+		return rec, sched.UpToDate
+	}
+	return r.stored(ctx, a, key), sched.Cached
+}
+
+// recorded returns the last record of the build tree with this key, or nil. It prefers a record of
+// a itself.
+func (r *Runner) recorded(a *graph.Action, key cache.Key) *cache.Record {
+	if rec := r.Records.Last(a.Outputs[0]); rec != nil && rec.Command == key {
+		return rec
+	}
+	return r.Records.ByCommand(key)
+}
+
+func (r *Runner) hasOutputs(rec *cache.Record) bool {
+	return !slices.ContainsFunc(rec.Outputs, func(o cache.Output) bool { return !r.tree.has(o) })
+}
+
+// storeOf returns the store that keeps the outputs of a, or nil.
+func (r *Runner) storeOf(a *graph.Action) cache.Store {
+	if a.Intermediate {
+		return r.IntermediateStore
+	}
+	return r.Store
+}
+
+// stored returns a valid record of the shared cache, or nil.
+func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *cache.Record {
+	store := r.storeOf(a)
+	if store == nil || a.Test().Each || r.discovery.CommandTellsTime(a) {
+		return nil
+	}
+	recs, err := store.Records(ctx, key)
+	if err != nil {
+		r.warn(fmt.Sprintf("the cache cannot be read: %v", err))
+	}
+	rec := r.firstValid(a, recs)
+	if distant, ok := store.(cache.Distant); ok && rec == nil {
+		rec = r.firstValid(a, distant.Elsewhere(ctx, key))
+		if rec == nil {
+			distant.Missed()
+		} else if !distant.Confirm(ctx, rec) {
+			rec = nil
+		}
+	}
+	if rec == nil || a.Intermediate {
+		return rec
+	}
+	return renamed(a, rec)
+}
+
+// firstValid returns the first valid record of a, or nil.
+func (r *Runner) firstValid(a *graph.Action, recs []*cache.Record) *cache.Record {
+	for _, rec := range recs {
+		if r.discovery.Holds(a, rec) && sameOutputs(rec, a) {
+			return rec
+		}
+	}
+	return nil
+}
+
+// sharesRecords reports whether the outputs of a are the same under any name. That is true for a
+// pass and for a copy of a pass's output. It is also true for device code that is a target's
+// output, such as a cubin.
+func sharesRecords(a *graph.Action) bool { return a.Intermediate || a.Kind.Info().Unnamed }
+
+// sameOutputs reports whether a record writes exactly the outputs of a. Keys cover the names of
+// outputs. So this only guards the build tree against a record that does not belong to its key.
+func sameOutputs(rec *cache.Record, a *graph.Action) bool {
+	return slices.EqualFunc(rec.Outputs, a.Outputs, func(o cache.Output, name string) bool {
+		return o.Path == name || sharesRecords(a)
+	})
+}
+
+// renamed returns rec with its outputs under the names that a uses. It has none if they do not fit.
+// Two parts with one key share a record, whatever their files are called, and so does a pass in two
+// build trees.
+func renamed(a *graph.Action, rec *cache.Record) *cache.Record {
+	mine := *rec
+	switch {
+	case len(rec.Outputs) != len(a.Outputs):
+		mine.Outputs = nil
+	case sharesRecords(a):
+		mine.Outputs = slices.Clone(rec.Outputs)
+		for i := range mine.Outputs {
+			mine.Outputs[i].Path = a.Outputs[i]
+		}
+	}
+	return &mine
+}
+
+// restore restores the outputs of rec unless they exist already. ok is false if a blob is missing
+// or damaged: then the action runs.
+func (r *Runner) restore(
+	ctx context.Context, a *graph.Action, rec *cache.Record, status sched.Status,
+) (res sched.Result, ok bool) {
+	start := time.Now()
+	res = sched.Result{Status: status}
+	mine := renamed(a, rec)
+	switch {
+	case a.Intermediate: // its files are restored when an action reads them
+		r.tree.setPasses(mine.Outputs)
+	case status == sched.UpToDate:
+	case r.hasOutputs(rec):
+		res.Status = sched.UpToDate
+	default:
+		ok, err := r.restoreFiles(ctx, rec)
+		if err != nil {
+			return failed(err), true
+		}
+		if !ok {
+			return sched.Result{}, false
+		}
+		res.Elapsed = time.Since(start)
+	}
+	// the record is new here, or of another action with the same key
+	if status == sched.Cached || rec.Outputs[0].Path != a.Outputs[0] {
+		mine.Forms = r.discovery.NormalForms(a, mine)
+		if err := r.Records.Append(mine); err != nil {
+			return failed(err), true
+		}
+	}
+	if res.Status != sched.Cached {
+		return res, true
+	}
+	res.Output = []byte(rec.Text)
+	r.storeOf(a).Used(rec)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counters.Saved += max(0, rec.Elapsed-res.Elapsed)
+	if a.Intermediate && a.Depfile == "" { // it reads the outputs of other passes
+		r.counters.Stage++
+	} else {
+		r.counters.Direct++
+	}
+	for _, o := range rec.Outputs {
+		if !a.Intermediate { // or else no file was copied
+			r.counters.Bytes += o.Size
+		}
+	}
+	return res, true
+}
+
+// restoreFiles restores the outputs of rec. ok is false if the cache does not have them.
+func (r *Runner) restoreFiles(ctx context.Context, rec *cache.Record) (ok bool, err error) {
+	if err := r.scratches.open(); err != nil {
+		return false, err
+	}
+	for i, o := range rec.Outputs {
+		err := r.Store.Restore(ctx, o, r.scratches.file(o.Path))
+		if err == nil {
+			continue
+		}
+		for _, done := range rec.Outputs[:i] {
+			os.Remove(r.scratches.file(done.Path))
+		}
+		switch {
+		case errors.Is(err, cache.ErrCorrupt):
+			r.warn(fmt.Sprintf("the cache has a damaged entry for %s, which is built instead: %v",
+				o.Path, err))
+		// trouble at the destination, such as a full disk
+		case !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil:
+			r.warn(fmt.Sprintf("%s cannot be taken from the cache, and is built instead: %v",
+				o.Path, err))
+		}
+		return false, nil
+	}
+	for _, o := range rec.Outputs {
+		if err := r.tree.place(r.scratches.file(o.Path), o); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Execute implements sched.Runner.
+func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
+	return r.ExecuteRemote(ctx, a, nil)
+}
+
+// ExecuteRemote implements sched.Distributor. If local is nil, a runs only locally.
+func (r *Runner) ExecuteRemote(
+	ctx context.Context, a *graph.Action, local <-chan struct{},
+) sched.Result {
+	r.mu.Lock()
+	p := r.pending[a.ID]
+	delete(r.pending, a.ID)
+	r.mu.Unlock()
+
+	res := r.execute(ctx, a, p.key, local)
+	res.Reason = p.reason
+	if errors.Is(res.Err, ErrLost) { // the scheduler executes it again, locally
+		res.Lost, p.lost = true, res.Err
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.pending[a.ID] = p
+		return res
+	}
+	var end *ended
+	if errors.As(res.Err, &end) && end.short { // the scheduler may execute it again, alone
+		if r.Starved != nil {
+			r.Starved(a)
+		}
+		res.Short, p.starved = true, true
+		r.mu.Lock()
+		r.pending[a.ID] = p
+		r.mu.Unlock()
+	} else {
+		defer r.intermediates.release(a)
+		if p.lost != nil {
+			r.Remote.Judge(p.lost, res.Status != sched.Failed)
+		}
+	}
+	if res.Status != sched.Failed {
+		switch {
+		case p.starved && r.Verbatim:
+			res.Retried = true
+		case p.starved:
+			res.Output = fmt.Appendf(res.Output, "kbuild: %s: it ran out of memory, and was built "+
+				"again with nothing else running\n", a.Name)
+		}
+		r.withoutRepeats(a, &res)
+		return res
+	}
+	r.tree.forget(a)
+	r.misparses.confirm(ctx, a, res)
+	if own := (*ownVariables)(nil); r.Verbatim {
+	} else if errors.As(res.Err, &own) {
+		res.Help = own.help()
+	} else {
+		f := advice.Failure{Action: a, Said: string(res.Output), Root: r.Root, State: r.State,
+			Actions: r.tree.actions(), Targets: r.Graph.Targets, Maker: r.tree.maker}
+		res.Help = f.Help()
 	}
 	return res
 }
 
-// attempt executes a once. If repeatable is set, early reports that the caller must retry: see
-// stability.early.
-func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, local <-chan struct{}, repeatable bool) (res sched.Result, early bool) {
-	dir, err := r.scratches.place(a)
-	if err != nil {
-		return failed(err), false
-	}
-	dir.local = local
-	defer func() { dir.remove(res.Status == sched.Failed || early) }()
-	if a.InPlace {
-		if err := r.tree.clear(a); err != nil {
-			return failed(err), false
+// execute runs a and publishes its outputs. It runs a again if an input's time is too recent to
+// rule out a race: see stability.early. If local is not nil, a runs remotely, and locally as well
+// once local is closed.
+func (r *Runner) execute(
+	ctx context.Context, a *graph.Action, key actionKey, local <-chan struct{},
+) sched.Result {
+	for first := true; ; first = false {
+		dir, err := r.scratches.place(a)
+		if err != nil {
+			return failed(err)
 		}
-		if err := r.tree.empty(a.Work.Collect, true); err != nil {
-			return failed(err), false
+		dir.local = local
+		var rec *cache.Record
+		var stable bool
+		var res sched.Result
+		if a.InPlace {
+			err = r.tree.clear(a)
 		}
+		if err != nil {
+			res = failed(err)
+		} else {
+			rec, stable, res = r.run(ctx, a, key, dir)
+		}
+		early := first && rec != nil && !stable && r.stability.early(rec.Made)
+		if rec != nil && !early {
+			r.provenance.use(a, rec)
+			res = r.publish(ctx, a, rec, res, dir, stable)
+		}
+		dir.remove(res.Status == sched.Failed || early)
+		if !early {
+			return res
+		}
+		// wait until files from before this kbuild are no longer too recent
+		after(r.stability.clock, r.stability.begun.Add(cache.FileTick))
 	}
-	rec, stable, res := r.produce(ctx, a, key, dir)
-	if res.Status == sched.Failed {
-		return res, false
-	}
-	if repeatable && !stable && r.stability.early(rec.Made) {
-		return res, true
-	}
-	r.provenance.settled(a, rec)
-	return r.publish(ctx, a, rec, res, dir, stable), false
 }
 
-// produce performs a in dir, or in place, and builds its record. stable is false if an input
-// changed during the run.
-func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, dir scratch) (rec *cache.Record, stable bool, res sched.Result) {
+// run runs a in dir, or in place, and captures what it wrote and read. The record is nil if a
+// failed. stable is false if an input changed during the run.
+func (r *Runner) run(
+	ctx context.Context, a *graph.Action, key actionKey, dir scratch,
+) (rec *cache.Record, stable bool, res sched.Result) {
 	start := r.stability.start(a)
-	before := r.generated.beside(a)
-	res, functions := r.perform(ctx, a, dir)
-	err := r.takeDepfile(a, res, dir)
-	if err == nil {
-		err = r.collect(a, res)
+	var before folderFiles
+	if a.Kind == graph.Generate {
+		before = r.generated.beside(a)
 	}
-	if err == nil && a.Work.Collect == nil {
-		err = r.generated.onlyOutputs(a, before)
-	}
-	if err == nil && res.Status != sched.Failed {
-		err = lostCode(r.Root, a, dir)
-		if err == nil {
-			err = r.checkOwnVariables(ctx, a, dir)
+	var functions []cache.Function
+	var err error
+	if s := steps[a.Kind]; s != nil {
+		if err = r.materialize(ctx, a, a.Argv); err == nil {
+			err = s.run(work{a, r.Root, dir, r.provenance})
 		}
-		if err == nil {
-			rec, stable, err = r.record(ctx, a, key, len(res.Output) > 0, dir, start)
+		if err != nil {
+			return nil, false, failed(err)
+		}
+		res.Status = sched.Ran
+	} else {
+		res, functions = r.command(ctx, a, a.Argv, dir)
+		// If it printed something, it runs again on the text with the true line numbers. The
+		// outputs stay those of the canonical text, which is the same wherever the lines are. They
+		// are replaced only if the first run failed and the second succeeded.
+		var end *ended
+		if argv := a.Step().DiagnosticArgv; argv != nil &&
+			(len(res.Output) > 0 || res.Status == sched.Failed) &&
+			!errors.As(res.Err, &end) && !errors.Is(res.Err, ErrLost) {
+			canonical, second := res, dir.again()
+			if err := second.makeFolders(a); err != nil {
+				return nil, false, failed(err)
+			}
+			res, functions = r.command(ctx, a, argv, second)
+			if canonical.Status == sched.Failed && res.Status != sched.Failed {
+				for i, o := range a.Outputs {
+					err := os.Rename(second.output(i, o), dir.output(i, o))
+					if err != nil && !errors.Is(err, fs.ErrNotExist) {
+						return nil, false, failed(err)
+					}
+				}
+			}
+			res.CPU += canonical.CPU
+			res.Elapsed += canonical.Elapsed
 		}
 	}
 	if res.Status == sched.Failed {
+		if a.Kind == graph.Generate {
+			r.generated.discard(a, before)
+		}
 		return nil, false, res
+	}
+
+	switch {
+	case a.Kind == graph.Generate:
+		if err = r.generated.take(a, before, dir.depfile()); err != nil {
+			r.generated.discard(a, before)
+		}
+	case a.Kind == graph.Test:
+		err = os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666)
+		res.Output = nil // a test that passes prints nothing
+	case a.Step().Gate:
+		err = copyFile(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
+	}
+	if err == nil && a.Driver().Ships != nil {
+		err = lostCode(r.Root, a, dir)
+	}
+	if err == nil && (a.Kind == graph.HostLink || a.Kind == graph.SharedLink) {
+		err = r.checkOwnVariables(ctx, a, dir)
+	}
+	if err == nil {
+		rec, stable, err = r.capture(ctx, a, key, res, dir, start)
 	}
 	if err != nil {
 		res.Status, res.Err = sched.Failed, err
 		return nil, false, res
 	}
-	rec.Text, rec.Functions = string(res.Output), functions
+	rec.Functions = functions
 	if stable {
 		rec.Forms = r.discovery.NormalForms(a, rec)
 	}
-	rec.Elapsed, rec.CPU, rec.MaxRSS = res.Elapsed, res.CPU, res.MaxRSS
 	return rec, stable, res
 }
 
-// perform does the work of an action. functions are those that ptxas reported.
-func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res sched.Result, functions []cache.Function) {
-	if s := r.keys.steps[a.Kind]; s != nil {
-		err := r.intermediates.materialize(ctx, a, a.Argv)
-		if err == nil {
-			err = s.run(work{a, r.Root, dir})
-		}
-		if err != nil {
-			return failed(err), nil
-		}
-		return sched.Result{Status: sched.Ran}, nil
-	}
-	res, functions = r.command(ctx, a, a.Argv, dir)
-	if a.Step().Gate && res.Status != sched.Failed {
-		if err := copyFile(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0])); err != nil {
-			return failed(err), nil
-		}
-	}
-	if a.Kind == graph.Test && res.Status != sched.Failed {
-		if err := os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666); err != nil {
-			return failed(err), nil
-		}
-		res.Output = nil // a test that passes prints nothing
-	}
-	var e *ended
-	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) || errors.Is(res.Err, ErrLost) {
-		return res, functions
-	}
-	return r.performAgain(ctx, a, res, dir)
-}
-
-// performAgain runs an action that printed something again, on the text with the true line numbers.
-// The outputs stay those of the canonical text, which is the same wherever the lines are. They are
-// replaced only if the first run failed and the second succeeded.
-func (r *Runner) performAgain(ctx context.Context, a *graph.Action, res sched.Result, dir scratch) (sched.Result, []cache.Function) {
-	second := dir.again()
-	if err := second.makeFolders(a); err != nil {
-		return failed(err), nil
-	}
-	again, functions := r.command(ctx, a, a.Step().DiagnosticArgv, second)
-	if res.Status == sched.Failed && again.Status != sched.Failed {
-		for i, o := range a.Outputs {
-			if err := os.Rename(second.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return failed(err), nil
-			}
-		}
-	}
-	again.CPU += res.CPU
-	again.Elapsed += res.Elapsed
-	return again, functions
-}
-
-// record builds the record of what the command wrote and read. said reports whether the command
-// printed something. stable is false if an input changed during the run: then the outputs are used
-// but not recorded.
-func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, printed bool, dir scratch, start cache.Moment) (rec *cache.Record, stable bool, err error) {
+// capture returns the record of what the command wrote and read. stable is false if an input
+// changed during the run: then the outputs are used but not recorded.
+func (r *Runner) capture(
+	ctx context.Context, a *graph.Action, key actionKey, res sched.Result, dir scratch,
+	start cache.Moment,
+) (rec *cache.Record, stable bool, err error) {
 	if k := a.Work.Keep; k != nil {
 		for i, kept := range k.Files {
-			if err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i])); err != nil {
-				return nil, false, fmt.Errorf("the command ended well and did not leave %s: %w", kept, err)
+			err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i]))
+			if err != nil {
+				return nil, false, fmt.Errorf("the command ended well and did not leave %s: %w",
+					kept, err)
 			}
 		}
 	}
 	if d := a.Step().DepfileOutput; d != "" {
-		if err := copyFile(dir.depfile(), dir.output(slices.Index(a.Outputs, d), d)); err != nil {
-			return nil, false, fmt.Errorf("the command ended well and did not write its dependency file: %w", err)
+		name := dir.output(slices.Index(a.Outputs, d), d)
+		if err := copyFile(dir.depfile(), name); err != nil {
+			return nil, false, fmt.Errorf("the command ended well and did not write its "+
+				"dependency file: %w", err)
 		}
 	}
 	if err := r.takeTraces(a, dir); err != nil {
@@ -170,20 +586,22 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, pri
 	if err != nil {
 		return nil, false, fmt.Errorf("the command ended well and did not write its output: %w", err)
 	}
-	rec = &cache.Record{Command: key.key, Fields: r.keys.fields(a, key), Made: start.Time}
+	rec = &cache.Record{Command: key.key, Fields: r.keys.fields(a, key), Made: start.Time,
+		Text: string(res.Output), Elapsed: res.Elapsed, CPU: res.CPU, MaxRSS: res.MaxRSS}
 	for i, o := range a.Outputs {
 		out, ok := texts.outputs[o]
 		if !ok {
 			if out, err = digestOutput(r.outputFile(a, i, dir), o); err != nil {
-				return nil, false, fmt.Errorf("the command ended well and did not write %s: %w", o, err)
+				return nil, false, fmt.Errorf("the command ended well and did not write %s: %w",
+					o, err)
 			}
 		}
 		rec.Outputs = append(rec.Outputs, out)
 	}
 	stable = r.stability.inputs(a, key.inputs, start)
 	found, err := r.discovery.Find(ctx, discover.Ran{
-		Action: a, Depfile: dir.depfile(), Trace: dir.traceFile(), Scratch: dir.file("expanded"), Folders: []string{dir.tmp, dir.dir}, Staged: dir.rel,
-		Changed: func(file string, was cache.Digest) bool { return !r.Files.Unchanged(file, was, start) },
+		Action: a, Depfile: dir.depfile(), Trace: dir.traceFile(), Scratch: dir.file("expanded"),
+		Folders: []string{dir.tmp, dir.dir}, Staged: dir.rel, Start: start, Files: r.Files,
 	}, rec)
 	if err == nil {
 		err = r.generated.undeclared(a, rec.Discovered)
@@ -191,42 +609,9 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, pri
 	for _, f := range texts.incbins {
 		discover.Add(rec, f)
 	}
-	rec.Discovered = append(rec.Discovered, r.discovery.Conditions(a, rec.Discovered, texts.used, printed)...)
+	rec.Discovered = append(rec.Discovered,
+		r.discovery.Conditions(a, rec.Discovered, texts.used, len(res.Output) > 0)...)
 	return rec, stable && found, err
-}
-
-// takeTraces moves the time traces of clang's passes to the last outputs of a: one for the host and
-// one for each architecture. clang writes the host trace beside the object, if it writes the
-// object. It writes the others among its temporary files, under random names. No option sets these
-// paths, so another version of clang may use other ones. A missing trace does not fail the compile:
-// its output is an empty trace.
-func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
-	if slices.Contains(a.Tools, "nvcc") || a.Kind != graph.Compile || !toolchain.IsTimeTrace(a, a.Outputs[len(a.Outputs)-1]) {
-		return nil
-	}
-	patterns := []string{"*.json"}
-	for _, arch := range a.Archs {
-		patterns = append(patterns, "*/*-"+arch+".json")
-	}
-	for i, output := range a.Outputs[len(a.Outputs)-len(patterns):] {
-		file := r.tree.abs(output)
-		if _, err := os.Lstat(file); err == nil {
-			continue
-		}
-		text := []byte(`{"traceEvents":[]}`)
-		left, _ := fs.Glob(os.DirFS(dir.tmp), patterns[i])
-		if len(left) > 0 {
-			var err error
-			if text, err = regular.Read(filepath.Join(dir.tmp, left[0])); err != nil {
-				return err
-			}
-		}
-		if err := os.WriteFile(file, text, 0o666); err != nil {
-			return err
-		}
-		r.tree.written(output)
-	}
-	return nil
 }
 
 // outputFile returns the file that the command of a writes output i to.
@@ -236,3 +621,106 @@ func (r *Runner) outputFile(a *graph.Action, i int, dir scratch) string {
 	}
 	return dir.output(i, a.Outputs[i])
 }
+
+// publish moves the outputs into place and records the run.
+func (r *Runner) publish(
+	ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir scratch,
+	stable bool,
+) sched.Result {
+	var err error
+	if a.Intermediate {
+		err = r.intermediates.publish(a, rec, dir)
+	} else {
+		for i, o := range rec.Outputs {
+			if a.InPlace {
+				r.tree.written(o.Path)
+			} else if err = r.tree.place(dir.output(i, o.Path), o); err != nil {
+				break
+			}
+		}
+	}
+	switch {
+	case err != nil:
+	case !stable:
+		r.Records.Remove(a.Outputs[0])
+		if !a.Intermediate {
+			res.Output = fmt.Appendf(res.Output, "kbuild: %s: an input changed while it was being "+
+				"built; it will be built again next time\n", a.Name)
+		}
+	default:
+		if err = r.Records.Append(rec); err != nil {
+			err = fmt.Errorf("recording the action: %w", err)
+			break
+		}
+		r.share(ctx, a, rec)
+	}
+	if err != nil {
+		res.Status, res.Err = sched.Failed, err
+	}
+	return res
+}
+
+// share puts a record and its outputs into the store, if there is one. It does not share an output
+// that contains the time.
+func (r *Runner) share(ctx context.Context, a *graph.Action, rec *cache.Record) {
+	store := r.storeOf(a)
+	if store == nil || r.discovery.TellsTime(a, rec.Discovered) ||
+		discover.RunsEachTime(rec) != "" {
+		return
+	}
+	err := store.Put(ctx, rec, func(o cache.Output) string { return r.tree.abs(o.Path) })
+	if err != nil && ctx.Err() == nil {
+		r.warn(fmt.Sprintf("the cache cannot be written, building goes on without: %v", err))
+	}
+}
+
+// withoutRepeats clears the output of a pass if another pass of the same command has printed it,
+// unless Verbatim is set. The compile for each architecture prints the same warnings about the
+// language.
+func (r *Runner) withoutRepeats(a *graph.Action, res *sched.Result) {
+	if r.Verbatim || !a.Intermediate || len(res.Output) == 0 {
+		return
+	}
+	printed := [2]string{path.Dir(a.Outputs[0]), string(res.Output)}
+	if _, repeated := r.printed.LoadOrStore(printed, true); repeated {
+		res.Output = nil
+	}
+}
+
+// warn reports trouble with the cache, only once: it costs time but fails no build.
+func (r *Runner) warn(text string) {
+	r.mu.Lock()
+	first := !r.warned
+	r.warned = true
+	r.mu.Unlock()
+	if first && r.Warn != nil {
+		r.Warn(text)
+	}
+}
+
+// Counters returns the hits and misses of the cache so far.
+func (r *Runner) Counters() cache.Counters {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counters
+}
+
+// Misparses returns the dry runs that this run found to be misparsed, sorted.
+func (r *Runner) Misparses() []Misparse { return r.misparses.all() }
+
+// TellsTime reports whether an output of this run contains the time of the build or of a file.
+func (r *Runner) TellsTime() bool {
+	for _, a := range r.Graph.Actions {
+		if r.discovery.CommandTellsTime(a) {
+			return true
+		}
+		rec := r.Records.LastRun(a.Outputs[0])
+		if rec != nil && r.discovery.TellsTime(a, rec.Discovered) {
+			return true
+		}
+	}
+	return false
+}
+
+// RemoveTemp removes the folder for temporary files at the end of a build.
+func (r *Runner) RemoveTemp() { r.scratches.remove() }

@@ -3,7 +3,6 @@ package execute
 import (
 	"errors"
 	"fmt"
-
 	"regexp"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kbuild-dev/kbuild/actions/advice"
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -67,7 +65,7 @@ func inCircumstances(a *graph.Action, printed string, err error, state string) e
 
 // explainFailure adds what kbuild knows and the compiler does not: a generate block builds the
 // missing header, and the target does not depend on it.
-func (m makers) explainFailure(a *graph.Action, printed string, err error) error {
+func (t *buildTree) explainFailure(a *graph.Action, printed string, err error) error {
 	for _, line := range strings.Split(printed, "\n") {
 		before, _, ok := strings.Cut(line, ": No such file or directory")
 		if !ok {
@@ -75,33 +73,11 @@ func (m makers) explainFailure(a *graph.Action, printed string, err error) error
 		}
 		name := before[strings.LastIndex(before, ": ")+1:]
 		name = strings.TrimSpace(name)
-		if g := m.generator(a, name); g != nil {
+		if g := t.generator(a, name); g != nil {
 			return fmt.Errorf("%w: %s is made by %s (%s): add it to the deps of %s", err, name, g.Target, g.Pos, a.Target)
 		}
 	}
 	return err
-}
-
-// advise returns hints about the failure of a, from its messages and from the graph.
-func (r *Runner) advise(a *graph.Action, printed string) []string {
-	f := advice.Failure{Action: a, Said: printed, Root: r.Root, State: r.State, Actions: r.makers.all(), Targets: r.Graph.Targets, Maker: r.makers.maker}
-	return f.Help()
-}
-
-// generator returns the generate action outside of a's dependencies that writes a file spelled
-// name.
-func (m makers) generator(a *graph.Action, name string) *graph.Action {
-	if name == "" {
-		return nil
-	}
-	for g := range m.all() {
-		for _, o := range g.Outputs {
-			if g.Kind == graph.Generate && (o == name || strings.HasSuffix(o, "/"+name)) && !m.needs(a, g) {
-				return g
-			}
-		}
-	}
-	return nil
 }
 
 // linkError returns the error of a device link that ended with status 0 and dropped code.

@@ -10,21 +10,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // The command of a generate block has its own folder, build/gen/NAME, and declares the files that
-// it writes there. kbuild keeps and restores only those. If a build used an undeclared file, it
-// would succeed where the command ran and fail in another checkout. Or it would use a file that an
-// older command left. So an undeclared file is an error, both when it is written and when it is
-// read.
+// it writes there, or patterns of their names. kbuild keeps and restores only those. If a build
+// used an undeclared file, it would succeed where the command ran and fail in another checkout. Or
+// it would use a file that an older command left. So an undeclared file is an error, both when it
+// is written and when it is read.
+//
+// The files of patterns are dynamic outputs: which ones there are is known only after the command.
+// They are packed into one file, the output of the action, and an action of kind Extract for each
+// plan writes them again.
 
 // generatedFiles enforces the rules about the files of generate blocks.
 type generatedFiles struct {
-	makers
-	tree    buildTree
+	*buildTree
 	leadsTo cache.Shards[string, string] // generated files, by the links that lead to them
 }
 
@@ -37,18 +40,15 @@ type folderFiles struct {
 // beside lists the files in the folder of a generate block that are not outputs.
 func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 	l := folderFiles{files: map[string]fs.FileInfo{}}
-	if a.Kind != graph.Generate {
-		return l
-	}
 	own := path.Join(g.graph.BuildDir, graph.GenDir, graph.Flat(a.Name))
-	root := g.tree.abs(own)
+	root := g.abs(own)
 	filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		rel := own + filepath.ToSlash(strings.TrimPrefix(name, root))
 		switch {
 		case err != nil || name == root:
 		case e.IsDir():
 			l.folders = append(l.folders, rel)
-		case !g.isMade(rel):
+		case !g.IsOutput(rel):
 			if info, err := e.Info(); err == nil {
 				l.files[rel] = info
 			}
@@ -58,83 +58,157 @@ func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 	return l
 }
 
-// takeDepfile moves the dependency file of a generate command out of the folder of its outputs,
-// where no action may find it. It only copies a file that is an output as well.
-func (r *Runner) takeDepfile(a *graph.Action, res sched.Result, dir scratch) error {
-	if a.Kind != graph.Generate || a.Depfile == "" {
-		return nil
+// discard removes the files of a command that failed, besides its outputs.
+func (g *generatedFiles) discard(a *graph.Action, before folderFiles) {
+	if a.Depfile != "" {
+		os.Remove(g.abs(a.Depfile))
 	}
-	file := r.tree.abs(a.Depfile)
-	if res.Status == sched.Failed {
-		os.Remove(file)
-		return nil
+	if a.Work.Collect != nil {
+		g.empty(a.Work.Collect, false)
+	} else {
+		g.strays(a, before)
 	}
-	err := copyFile(file, dir.depfile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the command of %s (%s) did not write its depfile %s", a.Target, a.Pos, a.Depfile)
-	}
-	if err == nil && !slices.Contains(a.Outputs, a.Depfile) {
-		err = os.Remove(file)
-		r.tree.written(a.Depfile)
-	}
-	return err
 }
 
-// onlyOutputs returns an error if the command of a generate block wrote a file to its folder that
-// is not an output. It removes such a file if it did not exist before.
-func (g *generatedFiles) onlyOutputs(a *graph.Action, before folderFiles) error {
-	if a.Kind != graph.Generate {
-		return nil
+// take checks and packs the files that a command wrote to its folder, and copies its dependency
+// file to depfile. before lists the undeclared files from before the command.
+func (g *generatedFiles) take(a *graph.Action, before folderFiles, depfile string) error {
+	// No action may find the dependency file, unless it is an output as well.
+	if a.Depfile != "" {
+		err := copyFile(g.abs(a.Depfile), depfile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the command of %s (%s) did not write its depfile %s",
+				a.Target, a.Pos, a.Depfile)
+		}
+		if err == nil && !slices.Contains(a.Outputs, a.Depfile) {
+			err = os.Remove(g.abs(a.Depfile))
+			g.written(a.Depfile)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	if a.Work.Collect != nil {
+		return g.pack(a)
+	}
+	if undeclared := g.strays(a, before); undeclared != nil {
+		return wroteUndeclared(a, undeclared)
+	}
+	return nil
+}
+
+// strays returns the undeclared files that a command wrote to its folder, sorted. It removes those
+// that did not exist before.
+func (g *generatedFiles) strays(a *graph.Action, before folderFiles) (undeclared []string) {
 	now := g.beside(a)
-	var more []string
 	for name, is := range now.files {
 		was, old := before.files[name]
-		if old && os.SameFile(was, is) && was.ModTime().Equal(is.ModTime()) && was.Size() == is.Size() {
+		if old && os.SameFile(was, is) && was.ModTime().Equal(is.ModTime()) &&
+			was.Size() == is.Size() {
 			continue
 		}
-		more = append(more, name)
+		undeclared = append(undeclared, name)
 		if !old {
-			os.Remove(g.tree.abs(name))
+			os.Remove(g.abs(name))
 		}
-		g.tree.written(name)
+		g.written(name)
 	}
-	if len(more) == 0 {
+	if len(undeclared) == 0 {
 		return nil
 	}
 	slices.Reverse(now.folders)
 	for _, d := range now.folders {
 		if !slices.Contains(before.folders, d) {
-			os.Remove(g.tree.abs(d)) // fails for a folder that is not empty
-			g.tree.listing.Forget(filepath.Dir(g.tree.abs(d)))
+			os.Remove(g.abs(d)) // fails for a folder that is not empty
+			g.listing.Forget(filepath.Dir(g.abs(d)))
 		}
 	}
-	slices.Sort(more)
-	return undeclaredOutputs(a, more)
+	slices.Sort(undeclared)
+	return undeclared
 }
 
-// undeclaredOutputs returns the error of a command that wrote files which its block does not
-// declare.
-func undeclaredOutputs(a *graph.Action, files []string) error {
-	return fmt.Errorf("the command of %s (%s) wrote %s, which the block does not declare: add it to outputs, or write it elsewhere", a.Target, a.Pos, strings.Join(files, ", "))
+// wroteUndeclared returns the error of a command that wrote files which its block does not declare.
+func wroteUndeclared(a *graph.Action, files []string) error {
+	return fmt.Errorf("the command of %s (%s) wrote %s, which the block does not declare: "+
+		"add it to outputs, or write it elsewhere", a.Target, a.Pos, strings.Join(files, ", "))
+}
+
+// pack packs the dynamic outputs of a command.
+func (g *generatedFiles) pack(a *graph.Action) error {
+	c := a.Work.Collect
+	root := g.abs(c.Dir)
+	var files []graph.PackedFile
+	var undeclared []string
+	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		file := path.Join(c.Dir, rel)
+		g.written(file)
+		matches := func(p string) bool { return graph.MatchFile(p, rel) }
+		switch info, err := e.Info(); {
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			return fmt.Errorf("the command of %s (%s) wrote %s, which is no regular file",
+				a.Target, a.Pos, file)
+		case strings.ContainsAny(rel, "\n\r"):
+			return fmt.Errorf("the command of %s (%s) wrote %q: a name of a file is one line",
+				a.Target, a.Pos, file)
+		case !slices.ContainsFunc(c.Patterns, matches):
+			undeclared = append(undeclared, file)
+			return nil
+		default:
+			content, err := regular.Read(name)
+			exec := info.Mode()&0o100 != 0
+			files = append(files, graph.PackedFile{Name: rel, Exec: exec, Content: content})
+			return err
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if len(undeclared) > 0 {
+		return wroteUndeclared(a, undeclared)
+	}
+	for _, p := range c.Patterns {
+		matches := func(f graph.PackedFile) bool { return graph.MatchFile(p, f.Name) }
+		if !slices.ContainsFunc(files, matches) {
+			return fmt.Errorf("the command of %s (%s) wrote no file that matches %q of its outputs "+
+				"in %s", a.Target, a.Pos, p, c.Dir)
+		}
+	}
+	list, pack := graph.PackFiles(files)
+	for i, text := range [][]byte{list, pack} {
+		if err := regular.Replace(g.abs(a.Outputs[i]), text); err != nil {
+			return err
+		}
+		g.written(a.Outputs[i])
+	}
+	return nil
 }
 
 // linked returns the generated file that file is a link to. For other files it returns file.
 func (g *generatedFiles) linked(file string) string {
-	if g.maker(file) != nil {
+	if g.IsOutput(file) {
 		return file
 	}
 	if known, ok := g.leadsTo.Load(file); ok {
 		return known
 	}
 	folder := path.Join(g.graph.BuildDir, graph.GenDir)
-	if _, err := os.Lstat(g.tree.abs(folder)); err != nil {
+	if _, err := os.Lstat(g.abs(folder)); err != nil {
 		return file // no link leads there, and resolving file would cost more
 	}
 	name := file
-	real, err := filepath.EvalSymlinks(g.tree.abs(file))
+	real, err := filepath.EvalSymlinks(g.abs(file))
 	if err == nil {
-		if dir, err := filepath.EvalSymlinks(g.tree.abs(folder)); err == nil {
+		if dir, err := filepath.EvalSymlinks(g.abs(folder)); err == nil {
 			if rest, ok := strings.CutPrefix(real, dir+"/"); ok {
 				name = folder + "/" + filepath.ToSlash(rest)
 			}
@@ -150,13 +224,14 @@ func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 	if ok {
 		rest, ok = strings.CutPrefix(rest, "/"+graph.GenDir+"/")
 	}
-	if !ok || g.maker(file) != nil {
+	if !ok || g.IsOutput(file) {
 		return nil
 	}
 	block, output, _ := strings.Cut(rest, "/")
-	for b := range g.all() {
+	for b := range g.actions() {
 		if b.Kind == graph.Generate && graph.Flat(b.Name) == block {
-			return fmt.Errorf("%s reads %s, which no generate block makes: add %q to the outputs of %s (%s), or remove the file", a.Name, file, output, b.Target, b.Pos)
+			return fmt.Errorf("%s reads %s, which no generate block makes: add %q to the outputs "+
+				"of %s (%s), or remove the file", a.Name, file, output, b.Target, b.Pos)
 		}
 	}
 	return fmt.Errorf("%s reads %s, which no generate block makes: remove it", a.Name, file)
@@ -178,7 +253,8 @@ func (g *generatedFiles) undeclared(a *graph.Action, found []cache.FileDigest) e
 		if slices.Contains(a.OrderOnly, file) || g.needs(a, block) {
 			continue
 		}
-		return fmt.Errorf("%s reads %s, which %s makes (%s), and %s does not depend on it: add it to deps", a.Name, f.Path, block.Target, block.Pos, a.Target)
+		return fmt.Errorf("%s reads %s, which %s makes (%s), and %s does not depend on it: "+
+			"add it to deps", a.Name, f.Path, block.Target, block.Pos, a.Target)
 	}
 	return nil
 }

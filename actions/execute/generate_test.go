@@ -29,7 +29,7 @@ func TestGeneratedFiles(t *testing.T) {
 	if err := all.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	g := &generatedFiles{makers: makers{graph: all}, tree: buildTree{root, cache.NewFiles(root, nil), cache.NewListing(root)}}
+	g := New(Config{Graph: all, Root: root, Files: cache.NewFiles(root, nil), Listing: cache.NewListing(root)}).generated
 	for _, c := range []struct {
 		action *graph.Action
 		file   string
@@ -49,11 +49,11 @@ func TestGeneratedFiles(t *testing.T) {
 	write("build/gen/tables/old.h")
 	before := g.beside(block)
 	write("build/gen/tables/t.h")
-	if err := g.onlyOutputs(block, before); err != nil {
+	if err := g.take(block, before, ""); err != nil {
 		t.Errorf("it wrote its output: %v", err)
 	}
 	write("build/gen/tables/more/x.h")
-	if err := g.onlyOutputs(block, before); err == nil || !strings.Contains(err.Error(), "wrote build/gen/tables/more/x.h,") {
+	if err := g.take(block, before, ""); err == nil || !strings.Contains(err.Error(), "wrote build/gen/tables/more/x.h,") {
 		t.Errorf("it wrote more: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "build/gen/tables/more")); err == nil {

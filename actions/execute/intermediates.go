@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -20,68 +22,33 @@ import (
 // pass: preprocessed text is large and quickly built. A file is removed when the last action that
 // may read it has ended.
 type intermediates struct {
-	makers
-	root   string
-	store  cache.Store                                      // keeps the files; nil if there is none
-	remake func(ctx context.Context, a *graph.Action) error // runs a pass again for its files
+	*buildTree
+	store cache.Store // keeps the files; nil if there is none
 
 	mu      sync.Mutex
-	outputs map[string]cache.Output // of the passes that are up to date or have run, by path
-	present map[string]bool         // files that are in the build tree now
-	ended   map[graph.ActionID]int  // how often actions ended before users was counted
-	runs    int                     // how often each action ends: see Runner.ExpectReruns
+	present map[string]bool        // files that are in the build tree now
+	ended   map[graph.ActionID]int // how often actions ended before users was counted
+	runs    int                    // how often each action ends: see Runner.ExpectReruns
 	// number of actions that may still read a file; nil until there is a file
 	users map[string]int
 	read  map[string]bool // files that the command of some action reads
-	// of *sync.Mutex, by graph.ActionID: held while the files of an action are restored or rebuilt
+	// of *sync.Mutex, by graph.ActionID: locked while the files of an action are restored or rebuilt
 	making sync.Map
 }
 
-func newIntermediates(m makers, root string, store cache.Store, remake func(context.Context, *graph.Action) error) *intermediates {
-	return &intermediates{makers: m, root: root, store: store, remake: remake, outputs: map[string]cache.Output{}, present: map[string]bool{},
+func newIntermediates(t *buildTree, store cache.Store) *intermediates {
+	return &intermediates{buildTree: t, store: store, present: map[string]bool{},
 		ended: map[graph.ActionID]int{}, runs: 1}
 }
 
 // readBy returns the intermediate files that a may read.
 func (p *intermediates) readBy(a *graph.Action) (files []string) {
 	for _, in := range a.Reads() {
-		if p.isIntermediate(in) {
+		if p.IsIntermediate(in) {
 			files = append(files, in)
 		}
 	}
 	return files
-}
-
-// setOutputs stores the outputs of a pass.
-func (p *intermediates) setOutputs(outputs []cache.Output) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, o := range outputs {
-		p.outputs[o.Path] = o
-	}
-}
-
-// digest returns the digest of a file whose pass is up to date or has run.
-func (p *intermediates) digest(file string) (cache.Digest, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	o, ok := p.outputs[file]
-	return o.Digest, ok
-}
-
-// size returns the number of bytes of an intermediate file or a file of the build tree; 0 if it is
-// unknown.
-func (p *intermediates) size(file string) int64 {
-	p.mu.Lock()
-	o, ok := p.outputs[file]
-	p.mu.Unlock()
-	if ok {
-		return o.Size
-	}
-	if info, err := os.Stat(cache.Absolute(p.root, file)); err == nil {
-		return info.Size()
-	}
-	return 0
 }
 
 // release records that a reads no more files, and removes the files that have no other readers.
@@ -96,7 +63,7 @@ func (p *intermediates) release(a *graph.Action) {
 		if n, ok := p.users[in]; ok {
 			p.users[in] = n - 1
 			if n == 1 && p.present[in] {
-				os.Remove(cache.Absolute(p.root, in))
+				os.Remove(p.abs(in))
 				delete(p.present, in)
 			}
 		}
@@ -134,8 +101,8 @@ func (p *intermediates) isRead(file string) bool {
 	return p.read[file]
 }
 
-// markPresent records that files are in the build tree.
-func (p *intermediates) markPresent(files ...string) {
+// setPresent records that files are in the build tree.
+func (p *intermediates) setPresent(files ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count()
@@ -144,12 +111,12 @@ func (p *intermediates) markPresent(files ...string) {
 	}
 }
 
-// materialize restores or rebuilds the files that a command of a reads.
-func (p *intermediates) materialize(ctx context.Context, a *graph.Action, argv []string) error {
+// materialize restores or rebuilds the intermediate files that the command argv of a reads.
+func (r *Runner) materialize(ctx context.Context, a *graph.Action, argv []string) error {
 	reads := commandReads(a, argv)
-	for _, in := range p.readBy(a) {
+	for _, in := range r.intermediates.readBy(a) {
 		if reads.has(in) {
-			if err := p.materializeFile(ctx, in); err != nil {
+			if err := r.materializeFile(ctx, in); err != nil {
 				return err
 			}
 		}
@@ -158,17 +125,17 @@ func (p *intermediates) materialize(ctx context.Context, a *graph.Action, argv [
 }
 
 // materializeFile restores one file from the cache, or runs its pass again.
-func (p *intermediates) materializeFile(ctx context.Context, file string) error {
-	a := p.maker(file)
+func (r *Runner) materializeFile(ctx context.Context, file string) error {
+	p, a := r.intermediates, r.tree.maker(file)
 	lock, _ := p.making.LoadOrStore(a.ID, new(sync.Mutex))
 	lock.(*sync.Mutex).Lock()
 	defer lock.(*sync.Mutex).Unlock()
 	p.mu.Lock()
-	here, o := p.present[file], p.outputs[file]
+	present := p.present[file]
 	p.mu.Unlock()
 	// Unkept does not decide: a store may have received the content since, or may get it from a
 	// remote cache.
-	if here || kept(a, file) && p.store != nil && p.fetch(ctx, o) == nil {
+	if present || kept(a, file) && p.store != nil && p.fetch(ctx, file) == nil {
 		return nil
 	}
 	p.mu.Lock()
@@ -177,7 +144,16 @@ func (p *intermediates) materializeFile(ctx context.Context, file string) error 
 		p.read[o] = true // now a command reads it
 	}
 	p.mu.Unlock()
-	return p.remake(ctx, a)
+
+	key, err := r.keys.of(a)
+	if err != nil {
+		return err
+	}
+	if res := r.execute(ctx, a, key, nil); res.Status == sched.Failed {
+		return fmt.Errorf("making %s again (%s): %w\n%s",
+			a.Outputs[0], strings.Join(a.Argv, " "), res.Err, res.Output)
+	}
+	return nil
 }
 
 // kept reports whether the store keeps the content of an output of a.
@@ -186,15 +162,16 @@ func kept(a *graph.Action, output string) bool {
 }
 
 // fetch restores a file from the store.
-func (p *intermediates) fetch(ctx context.Context, o cache.Output) error {
-	name := cache.Absolute(p.root, o.Path)
+func (p *intermediates) fetch(ctx context.Context, file string) error {
+	o, _ := p.pass(file)
+	name := p.abs(o.Path)
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
 	if err := p.store.Restore(ctx, o, name); err != nil {
 		return err
 	}
-	p.markPresent(o.Path)
+	p.setPresent(o.Path)
 	return nil
 }
 
@@ -204,7 +181,7 @@ func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch)
 	for i := range rec.Outputs {
 		o := &rec.Outputs[i]
 		o.Unkept = !kept(a, o.Path) || p.store == nil
-		err := move(dir.output(i, o.Path), cache.Absolute(p.root, o.Path))
+		err := move(dir.output(i, o.Path), p.abs(o.Path))
 		if errors.Is(err, fs.ErrNotExist) && a.Transient {
 			continue // no command reads it
 		}
@@ -213,21 +190,23 @@ func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch)
 		}
 		moved = append(moved, o.Path)
 	}
-	p.setOutputs(rec.Outputs)
-	p.markPresent(moved...)
+	p.setPasses(rec.Outputs)
+	p.setPresent(moved...)
 	return nil
 }
 
-// copy copies a file whose pass is up to date or has run to name.
-func (p *intermediates) copy(ctx context.Context, file, name string) error {
-	if _, ok := p.digest(file); !ok {
-		return fmt.Errorf("%s was not built", file)
+// CopyIntermediate writes the output of a pass to the file name. The last run must have found the
+// pass up to date or run it. The content comes from the cache, or from another run of the pass.
+func (r *Runner) CopyIntermediate(ctx context.Context, output, name string) error {
+	if _, ok := r.tree.pass(output); !ok {
+		return fmt.Errorf("%s was not built", output)
 	}
-	if err := p.materializeFile(ctx, file); err != nil {
+	if err := r.materializeFile(ctx, output); err != nil {
 		return err
 	}
 	tmp := name + ".new"
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), copyFile(cache.Absolute(p.root, file), tmp)); err != nil {
+	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), copyFile(r.tree.abs(output), tmp))
+	if err != nil {
 		return err
 	}
 	return os.Rename(tmp, name)

@@ -2,12 +2,12 @@ package execute
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -19,6 +19,8 @@ type keeping struct {
 	has map[string]string // by path
 }
 
+func (k keeping) Put(context.Context, *cache.Record, func(cache.Output) string) error { return nil }
+
 func (k keeping) Restore(_ context.Context, o cache.Output, name string) error {
 	text, ok := k.has[o.Path]
 	if !ok {
@@ -27,55 +29,58 @@ func (k keeping) Restore(_ context.Context, o cache.Output, name string) error {
 	return os.WriteFile(name, []byte(text), 0o666)
 }
 
-// A file between passes is there while somebody may read it: brought from the store, or made again
-// once, whoever asks at the same time.
+// A file between passes exists while somebody may read it: restored from the store, or made again
+// once, by whoever needs it first.
 func TestIntermediates(t *testing.T) {
-	root := t.TempDir()
-	g := &graph.Graph{}
-	pass := g.Add(&graph.Action{Intermediate: true, Transient: true, Argv: []string{"cpp"}, Outputs: []string{"parts/a.ii"}})
-	cicc := g.Add(&graph.Action{Intermediate: true, Argv: []string{"cicc"}, Outputs: []string{"parts/a.ptx"}})
+	l := newLab(t, "")
+	l.graph = &graph.Graph{}
+	sh := func(script string, a graph.Action) *graph.Action {
+		a.Kind, a.Tools, a.Argv = graph.CICC, []string{"cc"}, append([]string{"sh", "-c", script}, append(a.Outputs, a.Inputs...)...)
+		return l.graph.Add(&a)
+	}
+	pass := sh(`echo >>count; echo text >"$0"`, graph.Action{Intermediate: true, Transient: true, Outputs: []string{"parts/a.ii"}})
+	cicc := sh(`exit 1`, graph.Action{Intermediate: true, Outputs: []string{"parts/a.ptx"}})
 	var users []*graph.Action
 	for _, name := range []string{"x", "y"} {
-		users = append(users, g.Add(&graph.Action{Inputs: []string{"parts/a.ii", "parts/a.ptx"}, Argv: []string{"cc", "parts/a.ii"}, Outputs: []string{name}}))
+		a := sh("", graph.Action{Inputs: []string{"parts/a.ii", "parts/a.ptx"}, Outputs: []string{name}})
+		a.Argv = []string{"cc", "parts/a.ii"}
+		users = append(users, a)
 	}
-	if err := g.Seal(); err != nil {
+	if err := l.graph.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	made := 0
-	var p *intermediates
-	p = newIntermediates(makers{graph: g}, root, keeping{has: map[string]string{"parts/a.ptx": "ptx"}}, func(_ context.Context, a *graph.Action) error {
-		made++
-		p.markPresent(a.Outputs...)
-		return errors.Join(os.MkdirAll(filepath.Join(root, "parts"), 0o777), os.WriteFile(filepath.Join(root, a.Outputs[0]), []byte("text"), 0o666))
-	})
-	p.setOutputs([]cache.Output{{Path: pass.Outputs[0], Unkept: true}, {Path: cicc.Outputs[0]}})
+	c := l.lateRunner().Config
+	c.IntermediateStore = keeping{has: map[string]string{"parts/a.ptx": "ptx"}}
+	c.Begun = c.Begun.Add(-time.Minute)
+	r := New(c)
+	r.tree.setPasses([]cache.Output{{Path: pass.Outputs[0], Unkept: true}, {Path: cicc.Outputs[0]}})
 	exists := func(file string) bool {
-		_, err := os.Stat(filepath.Join(root, file))
+		_, err := os.Stat(filepath.Join(l.root, file))
 		return err == nil
 	}
 	var all sync.WaitGroup
 	for _, a := range users {
 		all.Go(func() {
-			if err := p.materialize(t.Context(), a, a.Argv); err != nil {
+			if err := r.materialize(t.Context(), a, a.Argv); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	if made != 1 || !exists("parts/a.ii") || exists("parts/a.ptx") {
-		t.Errorf("made %d times, the text is there: %v, PTX that no command reads: %v", made, exists("parts/a.ii"), exists("parts/a.ptx"))
+	if made, _ := os.ReadFile(filepath.Join(l.root, "count")); string(made) != "\n" || !exists("parts/a.ii") || exists("parts/a.ptx") {
+		t.Errorf("made %q times, the text is there: %v, PTX that no command reads: %v", made, exists("parts/a.ii"), exists("parts/a.ptx"))
 	}
-	if !p.isRead("parts/a.ii") || p.isRead("parts/a.ptx") {
+	if p := r.intermediates; !p.isRead("parts/a.ii") || p.isRead("parts/a.ptx") {
 		t.Error("the text is read, the PTX is not")
 	}
-	if err := p.copy(t.Context(), "parts/a.ptx", filepath.Join(root, "keep/a.ptx")); err != nil || made != 1 {
-		t.Errorf("copying what the store has: %v, made %d times", err, made)
+	if err := r.CopyIntermediate(t.Context(), "parts/a.ptx", filepath.Join(l.root, "keep/a.ptx")); err != nil {
+		t.Errorf("copying what the store has: %v", err)
 	}
-	p.release(users[0])
+	r.intermediates.release(users[0])
 	if !exists("parts/a.ii") {
 		t.Error("one may still read the text, and it is gone")
 	}
-	p.release(users[1])
+	r.intermediates.release(users[1])
 	if exists("parts/a.ii") || exists("parts/a.ptx") {
 		t.Error("nobody reads them any more, and they are there")
 	}

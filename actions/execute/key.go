@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -20,18 +21,11 @@ const Method = "4"
 
 // keys computes the command keys of actions.
 type keys struct {
-	makers
-	root        string
-	tools       map[string]string
-	env, keyEnv []string
-	gpuEnv      []string // of tests that need a GPU
-	digest      func(file string) (cache.Digest, error)
-	named       func(a *graph.Action) []string // the files that arguments name
-	// the shared libraries in the library folders of a test
-	loaded func(a *graph.Action) []string
-	// returns an error for a file that no action may read
-	undeclared func(a *graph.Action, file string) error
-	steps      map[graph.Kind]step
+	*Config
+	tree       *buildTree
+	discovery  *discover.Discovery
+	generated  *generatedFiles
+	provenance *provenance
 }
 
 // actionKey is the key of an action, with the facts it covers besides the action itself. Very many
@@ -47,7 +41,7 @@ type actionKey struct {
 
 // of computes the key of a.
 func (k *keys) of(a *graph.Action) (key actionKey, err error) {
-	named := k.named(a)
+	named := k.discovery.Named(a)
 	key.inputs = make([]cache.FileDigest, 0, len(a.Inputs)+len(named))
 	for _, in := range a.Inputs {
 		if err := k.input(&key, a, in); err != nil {
@@ -55,14 +49,15 @@ func (k *keys) of(a *graph.Action) (key actionKey, err error) {
 		}
 	}
 	for _, f := range named {
-		if err := k.undeclared(a, f); err != nil && !a.Kind.Info().Project {
+		err := k.generated.undeclaredFile(a, k.discovery.Name(f))
+		if err != nil && !a.Kind.Info().Project {
 			return key, err
 		}
 		if err := k.input(&key, a, f); err != nil {
 			return key, err
 		}
 	}
-	for _, f := range k.loaded(a) {
+	for _, f := range k.discovery.Loaded(a) {
 		if err := k.input(&key, a, f); err != nil {
 			return key, err
 		}
@@ -86,7 +81,7 @@ func (k *keys) fields(a *graph.Action, key actionKey) []cache.Field {
 
 // input digests the file in and appends it to the inputs of key.
 func (k *keys) input(key *actionKey, a *graph.Action, in string) error {
-	d, err := k.digest(in)
+	d, err := k.tree.Digest(in)
 	key.inputs = append(key.inputs, cache.FileDigest{Path: in, Digest: d})
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s does not exist; %s needs it", in, a.Target)
@@ -101,20 +96,21 @@ func (k *keys) input(key *actionKey, a *graph.Action, in string) error {
 // content of the program that the block runs. For a manifest it is what the artifacts are built
 // from.
 func (k *keys) implicit(a *graph.Action) ([]cache.Field, error) {
-	if s := k.steps[a.Kind]; s != nil {
-		return s.implicit(a)
+	if a.Kind == graph.Manifest {
+		d, err := k.provenance.of(a)
+		return []cache.Field{{Name: "made from", Value: d}}, err
 	}
 	if a.Kind != graph.Generate || len(a.Argv) == 0 {
 		return nil, nil
 	}
-	file, err := run.LookPath(a.Argv[0], k.root, k.env)
+	file, err := run.LookPath(a.Argv[0], k.Root, k.Env)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Target, err)
 	}
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
 	}
-	d, err := k.digest(file)
+	d, err := k.tree.Digest(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
@@ -125,12 +121,12 @@ func (k *keys) implicit(a *graph.Action) ([]cache.Field, error) {
 func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	w.Field("kind", string(a.Kind))
 	for _, t := range a.Tools {
-		w.Field("tool "+t, k.tools[t])
+		w.Field("tool "+t, k.Tools[t])
 	}
 	for _, f := range key.implicit {
 		w.Field(f.Name, f.Value)
 	}
-	if s := k.steps[a.Kind]; s != nil {
+	if s := steps[a.Kind]; s != nil {
 		s.keyFields(w, a)
 	} else if len(a.Step().CanonicalForms) > 0 || a.Link().HostRefs != "" {
 		w.Field("method", Method)
@@ -142,12 +138,12 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	a.Work.Manifest.WriteKey(w)
 	a.Work.Step.WriteKey(w)
 	if len(a.Tools) > 0 || a.Kind.Info().Project {
-		for _, e := range k.keyEnv {
+		for _, e := range k.KeyEnv {
 			w.Field("env", e)
 		}
 	}
 	if a.Test().GPU {
-		for _, e := range k.gpuEnv {
+		for _, e := range k.GPUEnv {
 			w.Field("env", e)
 		}
 	}
@@ -155,11 +151,11 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 		w.Field("env", e)
 	}
 	if a.CwdInKey {
-		w.Field("folder", k.root)
+		w.Field("folder", k.Root)
 	}
 	if a.Step().StageInKey {
 		// the name that scratches uses
-		w.Field("stage", k.graph.BuildDir+"/"+flatName(k.graph.BuildDir, a.Outputs[0]))
+		w.Field("stage", k.Graph.BuildDir+"/"+flatName(k.Graph.BuildDir, a.Outputs[0]))
 	}
 	a.Work.Driver.WriteKey(w)
 	a.Work.Link.WriteKey(w)
@@ -172,7 +168,7 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	}
 	for _, in := range key.inputs[:libraries] {
 		name := in.Path
-		if k.isIntermediate(name) {
+		if k.tree.IsIntermediate(name) {
 			name = keyName(name)
 		}
 		w.Field("input "+name, in.Digest.String())
@@ -181,7 +177,7 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 
 // writeCommand writes the arguments and the outputs of the command.
 func (k *keys) writeCommand(w cache.KeyWriter, a *graph.Action) {
-	spell := k.spelling(a)
+	roles := k.roles(a)
 	for i, arg := range a.Argv {
 		if i == 0 && len(a.Tools) > 0 {
 			arg = filepath.Base(arg) // the tool's fingerprint covers its content
@@ -191,39 +187,39 @@ func (k *keys) writeCommand(w cache.KeyWriter, a *graph.Action) {
 				arg = "-D" + m + "=" // the record has the value, if it matters
 			}
 		}
-		w.Field("arg", spell(arg))
+		w.Field("arg", roles.Replace(arg))
 	}
 	for _, o := range a.Outputs {
-		w.Field("output", spell(o))
+		w.Field("output", roles.Replace(o))
 	}
 	if a.Kind == graph.Generate && a.Depfile != "" { // its command need not name it
 		w.Field("depfile", a.Depfile)
 	}
 }
 
-// spelling returns a function that replaces the names of a part's files by their roles, such as
-// "<in 0>". Equal parts of different targets and build trees then have the same key.
-func (k *keys) spelling(a *graph.Action) func(string) string {
-	if !sharesRecords(a) {
-		return func(s string) string { return s }
-	}
+// roles returns a replacer for the names of a part's files by their roles, such as "<in 0>". Equal
+// parts of different targets and build trees then have the same key.
+func (k *keys) roles(a *graph.Action) *strings.Replacer {
 	var pairs [][2]string
+	if !sharesRecords(a) {
+		return replacer(pairs)
+	}
 	if a.Depfile != "" {
 		pairs = append(pairs, [2]string{a.Depfile, "<dep>"})
 	}
 	for i, o := range a.Outputs {
 		name := fmt.Sprintf("<out %d>", i)
 		if !a.Intermediate {
-			name = "<build>" + strings.TrimPrefix(o, k.graph.BuildDir)
+			name = "<build>" + strings.TrimPrefix(o, k.Graph.BuildDir)
 		}
 		pairs = append(pairs, [2]string{o, name})
 	}
 	for i, in := range a.Reads() {
-		if k.isIntermediate(in) {
+		if k.tree.IsIntermediate(in) {
 			pairs = append(pairs, [2]string{in, fmt.Sprintf("<in %d>", i)})
 		}
 	}
-	return replacer(pairs).Replace
+	return replacer(pairs)
 }
 
 // keyName returns the role of a part's file for its reader: "stub.canon.c" for

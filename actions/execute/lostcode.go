@@ -19,9 +19,6 @@ import (
 
 // lostCode returns an error if the output of a lacks code that it should have.
 func lostCode(root string, a *graph.Action, dir scratch) error {
-	if a.Driver().Ships == nil {
-		return nil
-	}
 	name := dir.output(0, a.Outputs[0])
 	if a.InPlace {
 		name = cache.Absolute(root, a.Outputs[0])

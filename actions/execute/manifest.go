@@ -7,28 +7,19 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
 // manifestStep writes the manifest of a module, which describes its artifacts.
-type manifestStep struct {
-	inProcess
-	provenance *provenance
-}
+type manifestStep struct{ inProcess }
 
-func (s manifestStep) implicit(a *graph.Action) ([]cache.Field, error) {
-	d, err := s.provenance.of(a)
-	return []cache.Field{{Name: "made from", Value: d}}, err
-}
-
-func (s manifestStep) run(w work) error {
+func (manifestStep) run(w work) error {
 	var m modinfo.Manifest
 	if err := json.Unmarshal([]byte(*w.Work.Manifest), &m); err != nil {
 		return fmt.Errorf("BUG: the manifest of %s: %w", w.Target, err)
 	}
 	var err error
-	if m.InputDigest, err = s.provenance.of(w.Action); err != nil {
+	if m.InputDigest, err = w.provenance.of(w.Action); err != nil {
 		return err
 	}
 	m.Kbuild = cache.KeyVersion

@@ -82,7 +82,7 @@ func firstLine(res sched.Result) string {
 // is a pass that may run before the objects are built.
 func (m *misparses) hasInputs(argv []string) bool {
 	for i, arg := range argv {
-		if i > 0 && argv[i-1] != "-o" && m.r.makers.isMade(arg) && !m.r.Listing.Exists(arg) {
+		if i > 0 && argv[i-1] != "-o" && m.r.tree.IsOutput(arg) && !m.r.Listing.Exists(arg) {
 			return false
 		}
 	}

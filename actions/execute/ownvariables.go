@@ -57,10 +57,7 @@ type cudaObject struct {
 
 // checkOwnVariables checks the variables of all files in a link of host code.
 func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scratch) error {
-	if a.Kind != graph.HostLink && a.Kind != graph.SharedLink {
-		return nil
-	}
-	objects := r.makers.cudaObjects(a)
+	objects := r.tree.cudaObjects(a)
 	isWhole := func(o *cudaObject) bool { return o.host.Mode == "whole" }
 	if len(objects) < 2 || !slices.ContainsFunc(objects, isWhole) {
 		return nil
@@ -106,11 +103,11 @@ func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scr
 }
 
 // cudaObjects returns the CUDA objects of a link, also those in archives.
-func (m makers) cudaObjects(link *graph.Action) (objects []*cudaObject) {
+func (t *buildTree) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 	seen := map[string]bool{}
 	var follow func(file string, o *cudaObject)
 	follow = func(file string, o *cudaObject) {
-		a := m.maker(file)
+		a := t.maker(file)
 		if a == nil || seen[file] || a.Kind == graph.HostLink || a.Kind == graph.SharedLink || a.Kind == graph.Generate {
 			return
 		}

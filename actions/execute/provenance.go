@@ -26,20 +26,18 @@ import (
 
 // provenance computes what the artifacts of manifests are built from.
 type provenance struct {
-	makers
-	root   string
-	tools  map[string]string
-	keyEnv []string
-	digest func(file string) (cache.Digest, error)
-	named  func(a *graph.Action) []string // the files that arguments name
+	*buildTree
+	discovery *discover.Discovery
+	tools     map[string]string
+	keyEnv    []string
 
 	once    sync.Once
 	wanted  map[graph.ActionID]bool // actions behind a manifest
 	records sync.Map                // of *cache.Record, by graph.ActionID
 }
 
-// settled stores the record by which a is up to date, if a manifest depends on a.
-func (p *provenance) settled(a *graph.Action, rec *cache.Record) {
+// use stores the record by which a is up to date, if a manifest depends on a.
+func (p *provenance) use(a *graph.Action, rec *cache.Record) {
 	p.once.Do(func() {
 		var manifests []graph.ActionID
 		for _, b := range p.graph.Actions {
@@ -89,7 +87,7 @@ func (o *origins) file(name string) error {
 	if a := o.maker(name); a != nil && a.Kind != graph.Generate {
 		return o.action(a)
 	}
-	d, err := o.digest(name)
+	d, err := o.Digest(name)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
@@ -111,14 +109,14 @@ func (o *origins) action(a *graph.Action) error {
 		return nil
 	}
 	o.seen[a.ID] = true
-	for _, in := range slices.Concat(a.Reads(), o.named(a)) {
+	for _, in := range slices.Concat(a.Reads(), o.discovery.Named(a)) {
 		if err := o.file(in); err != nil {
 			return err
 		}
 	}
 	rec, ok := o.records.Load(a.ID)
 	if !ok {
-		return fmt.Errorf("BUG: %s was not settled before the manifest that tells of it", a.Name)
+		return fmt.Errorf("BUG: %s has no record before the manifest that depends on it", a.Name)
 	}
 	for _, f := range rec.(*cache.Record).Discovered {
 		if !discover.IsCondition(f.Path) {

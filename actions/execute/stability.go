@@ -8,6 +8,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -22,11 +23,17 @@ import (
 // last record lists the files that the command will read. Without a record, the command waits for a
 // few ticks more. If it then read another file that is too recent, it runs again.
 
-// fileClock reads the time of files and waits. The zero value uses the kernel's clock.
-type fileClock struct {
-	now   func() cache.Moment
-	pause func(time.Duration)
+// clock reads the time of files and waits.
+type clock interface {
+	now() cache.Moment
+	sleep(time.Duration)
 }
+
+// kernelClock is the clock of the kernel.
+type kernelClock struct{}
+
+func (kernelClock) now() cache.Moment     { return cache.Now() }
+func (kernelClock) sleep(d time.Duration) { time.Sleep(d) }
 
 const (
 	pause = time.Millisecond // the shortest tick
@@ -35,16 +42,13 @@ const (
 )
 
 // after waits until files get times later than t, and returns the time.
-func (c fileClock) after(t time.Time) cache.Moment {
-	if c.now == nil {
-		c = fileClock{cache.Now, time.Sleep}
-	}
+func after(c clock, t time.Time) cache.Moment {
 	now := c.now()
 	for range pauses {
 		if now.File.After(t) {
 			break
 		}
-		c.pause(pause)
+		c.sleep(pause)
 		now = c.now()
 	}
 	return now
@@ -52,29 +56,27 @@ func (c fileClock) after(t time.Time) cache.Moment {
 
 // stability checks whether the inputs that a command read are those that existed when it started.
 type stability struct {
-	makers
-	root      string
-	env       []string
+	*buildTree
 	discovery *discover.Discovery
-	files     *cache.Files
-	last      func(output string) *cache.Record // the last record of an action, by its first output
-	begun     time.Time                         // when this kbuild started
-	clock     fileClock
+	records   *tree.DB
+	env       []string
+	begun     time.Time // when this kbuild started
+	clock     clock
 }
 
 // start waits until the command of a may start, and returns that moment. It waits until files get
 // times after the start of this kbuild. It waits longer if no record lists what the command reads.
 func (s *stability) start(a *graph.Action) cache.Moment {
-	rec := s.last(a.Outputs[0])
+	rec := s.records.Last(a.Outputs[0])
 	if rec == nil {
-		return s.clock.after(s.begun.Add(cache.FileTick))
+		return after(s.clock, s.begun.Add(cache.FileTick))
 	}
 	for _, f := range rec.Discovered {
 		if !discover.IsCondition(f.Path) {
-			s.discovery.Digest(f.Path)
+			s.Digest(f.Path)
 		}
 	}
-	return s.clock.after(s.begun)
+	return after(s.clock, s.begun)
 }
 
 // early reports whether a command started so early that files from before this kbuild are too
@@ -84,11 +86,11 @@ func (s *stability) early(start time.Time) bool { return !start.After(s.begun.Ad
 // unchanged reports whether a file has a digest, and had it when a command started. A file that
 // another action of the graph writes may be recent, so its time does not count.
 func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) bool {
-	if s.isIntermediate(file) {
-		now, err := s.discovery.Digest(file)
+	if s.IsIntermediate(file) {
+		now, err := s.Digest(file)
 		return err == nil && now == d
 	}
-	if s.isMade(file) {
+	if s.IsOutput(file) {
 		start = cache.Moment{}
 	}
 	return s.files.Unchanged(file, d, start)
@@ -99,7 +101,7 @@ func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) b
 // outputs of the new tools under the keys of the old. Programs that the tool starts in turn are not
 // checked.
 func (s *stability) tool(a *graph.Action) bool {
-	if len(a.Tools) == 0 || len(a.Argv) == 0 || s.isMade(a.Argv[0]) {
+	if len(a.Tools) == 0 || len(a.Argv) == 0 || s.IsOutput(a.Argv[0]) {
 		return true
 	}
 	file, err := run.LookPath(a.Argv[0], s.root, s.env)

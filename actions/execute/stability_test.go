@@ -22,12 +22,22 @@ type ticking struct {
 	waited int
 }
 
-func (c *ticking) clock() fileClock {
-	return fileClock{
-		now:   func() cache.Moment { return cache.Moment{Time: c.at, File: c.at.Truncate(c.tick)} },
-		pause: func(d time.Duration) { c.waited++; c.at = c.at.Add(d) },
+func (c *ticking) now() cache.Moment { return cache.Moment{Time: c.at, File: c.at.Truncate(c.tick)} }
+
+func (c *ticking) sleep(d time.Duration) { c.waited++; c.at = c.at.Add(d) }
+
+// lateClock shows files an hour ago until the second wait, and then an hour ahead.
+type lateClock struct{ waits int }
+
+func (c *lateClock) now() cache.Moment {
+	now := time.Now()
+	if c.waits <= pauses { // the wait before the first run was in vain
+		return cache.Moment{Time: now, File: now.Add(-time.Hour)}
 	}
+	return cache.Moment{Time: now, File: now.Add(time.Hour)}
 }
+
+func (c *lateClock) sleep(time.Duration) { c.waits++ }
 
 func TestSettle(t *testing.T) {
 	const tick = 4 * time.Millisecond
@@ -46,7 +56,7 @@ func TestSettle(t *testing.T) {
 		{"before the clock was set back", -time.Hour, 0, pauses},
 	} {
 		clock := &ticking{at: noon.Add(c.now), tick: tick}
-		at := clock.clock().after(noon.Add(c.begun))
+		at := after(clock, noon.Add(c.begun))
 		if clock.waited != c.waited {
 			t.Errorf("begun %s: waited %d ms, want %d", c.what, clock.waited, c.waited)
 		}
@@ -106,7 +116,7 @@ func (l *lab) runner() *Runner {
 // lateRunner is that of a kbuild that began when all files were old, and long ago: it runs nothing
 // twice.
 func (l *lab) lateRunner() *Runner {
-	fileClock{}.after(time.Now().Add(cache.FileTick))
+	after(kernelClock{}, time.Now().Add(cache.FileTick))
 	r := l.runner()
 	r.stability.begun = r.stability.begun.Add(-time.Minute)
 	return r
@@ -142,7 +152,7 @@ func TestToolReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		fileClock{}.after(time.Now().Add(cache.FileTick))
+		after(kernelClock{}, time.Now().Add(cache.FileTick))
 		if _, recorded := l.build(l.runner()); recorded != want {
 			t.Errorf("%q while it runs: recorded %v", replace, recorded)
 		}
@@ -155,15 +165,8 @@ func TestTooYoungToTell(t *testing.T) {
 	l := newLab(t, `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`)
 	l.write("a.c", "")
 	l.write("a.h", "young")
-	r, late, waits := l.runner(), -time.Hour, 0
-	r.stability.clock = fileClock{
-		now: func() cache.Moment { now := time.Now(); return cache.Moment{Time: now, File: now.Add(late)} },
-		pause: func(time.Duration) {
-			if waits++; waits == pauses+1 { // the wait before the first run was in vain
-				late = time.Hour
-			}
-		},
-	}
+	r := l.runner()
+	r.stability.clock = &lateClock{}
 	res, recorded := l.build(r)
 	if ran, _ := os.ReadFile(filepath.Join(l.root, "ran")); len(res.Output) > 0 || string(ran) != "\n\n" || !recorded {
 		t.Errorf("%q, ran %d times, want 2; recorded is %v", res.Output, len(ran), recorded)

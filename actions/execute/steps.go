@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
@@ -17,9 +19,6 @@ import (
 
 // step does the work of a kind of action in this process, in place of a command.
 type step interface {
-	// implicit returns what an action depends on and does not name.
-	implicit(a *graph.Action) ([]cache.Field, error)
-
 	// keyFields writes to a key what changes the outputs and is neither an argument nor an input.
 	keyFields(w cache.KeyWriter, a *graph.Action)
 
@@ -27,26 +26,24 @@ type step interface {
 	run(w work) error
 }
 
-// steps returns the steps of all kinds that run in this process.
-func steps(p *provenance) map[graph.Kind]step {
-	return map[graph.Kind]step{
-		graph.Copy: copyStep{}, graph.Embed: embedStep{}, graph.Manifest: manifestStep{provenance: p}, graph.References: referencesStep{},
-		graph.Extract: extractStep{},
-		graph.Join:    joinStep{}, graph.Slice: sliceStep{}, graph.HostRefs: hostRefsStep{},
-	}
+// steps holds the steps of all kinds that run in this process.
+var steps = map[graph.Kind]step{
+	graph.Copy: copyStep{}, graph.Embed: embedStep{}, graph.Manifest: manifestStep{},
+	graph.References: referencesStep{}, graph.Extract: extractStep{}, graph.Join: joinStep{},
+	graph.Slice: sliceStep{}, graph.HostRefs: hostRefsStep{},
 }
 
-// inProcess is embedded in the steps that depend only on their inputs and arguments.
+// inProcess is embedded in the steps, whose outputs depend on the version of their method.
 type inProcess struct{}
 
-func (inProcess) implicit(*graph.Action) ([]cache.Field, error) { return nil, nil }
-func (inProcess) keyFields(w cache.KeyWriter, a *graph.Action)  { w.Field("method", Method) }
+func (inProcess) keyFields(w cache.KeyWriter, a *graph.Action) { w.Field("method", Method) }
 
 // work is an action that runs in this process, with its folders.
 type work struct {
 	*graph.Action
-	root string
-	dir  scratch
+	root       string
+	dir        scratch
+	provenance *provenance
 }
 
 func (w work) abs(file string) string { return cache.Absolute(w.root, file) }
@@ -61,6 +58,38 @@ func (w work) write(i int, content []byte) error { return os.WriteFile(w.output(
 type copyStep struct{ inProcess }
 
 func (copyStep) run(w work) error { return copyFile(w.abs(w.Inputs[0]), w.output(0)) }
+
+// extractStep writes the files of a pack.
+type extractStep struct{ inProcess }
+
+func (extractStep) run(w work) error {
+	pack, err := w.read(w.Inputs[0])
+	if err != nil {
+		return err
+	}
+	files, err := graph.UnpackFiles(pack)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.Inputs[0], err)
+	}
+	expected := func(f graph.PackedFile, name string) bool {
+		return path.Join(w.Argv[0], f.Name) == name
+	}
+	if !slices.EqualFunc(files, w.Outputs, expected) {
+		return fmt.Errorf("the command of %s (%s) wrote other files than when this build was "+
+			"planned: build again", w.Target, w.Pos)
+	}
+	for i, f := range files {
+		if err := w.write(i, f.Content); err != nil {
+			return err
+		}
+		if f.Exec {
+			if err := os.Chmod(w.output(i), 0o777); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // joinStep builds the object that nvcc, hipcc or clang would build: host code with the device code
 // of all architectures.

@@ -43,7 +43,7 @@ func (r *Runner) differences(a *graph.Action, key actionKey) []string {
 		}
 		if _, err := os.Lstat(r.tree.abs(o.Path)); err != nil {
 			out = append(out, "output "+o.Path+" is missing, and the cache does not hold it")
-		} else if !r.tree.holds(o) {
+		} else if !r.tree.has(o) {
 			out = append(out, "output "+o.Path+" was changed by someone else")
 		}
 	}
