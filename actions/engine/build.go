@@ -1,239 +1,260 @@
 package engine
 
 import (
-	"context"
 	"errors"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
-	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
+// A build brings targets up to date. It goes through these states:
+//
+//   - load: read what the last build with this command line stored in the tree (view.go), and
+//     compare it with the files. If nothing changed, the build ends here: it takes no lock, reads
+//     no manifest and makes no plan.
+//   - lock: from here on, this process alone changes the tree (lock.go).
+//   - plan: if few files changed and the plan cannot have, take the part of the last plan that they
+//     affect (partial.go). Otherwise read the manifest, probe the host environment and plan.
+//   - run: the scheduler checks the actions and executes those that are not up to date. Actions
+//     whose outputs the plan cannot know run first (dynamic.go).
+//   - commit: store what the build observed, for the next build (commit.go).
+//
+// A run may show that the plan was wrong. Then the build plans and runs again: see outcome. Such a
+// round is a whole one, since only a full plan repairs what was wrong.
+//
+// The lock protects all that is in the build tree: outputs, records, views, and the lists of
+// outputs. A plan is made under the lock too, since another process may change what it reads:
+// generated manifests, dynamic outputs, answers of compilers. Only loading does without it. A
+// build that finds a change must therefore check, once it has the lock, that no other process has
+// built in the meantime; otherwise it plans in full.
+
 // Request describes a build.
 type Request struct {
 	// names of targets, sources and outputs; none means the default targets
 	Targets []string
-	Select  func(*Project) ([]graph.ActionID, error) // selects what to build, in place of Targets
 	// the build may end early, without a complete plan, if nothing or little changed
-	Brief bool
-	// is called after the actions have run
-	Ran func(context.Context, *Project, *Tree, []graph.ActionID) error
-	// is called after every action succeeded, before the summary is printed
-	Good func(*Project, []graph.ActionID) error
-	// is called after every action succeeded and the summary was printed
-	Done func(*Project, []graph.ActionID) error
+	AllowIncremental bool
+	KeepCode         []string // kinds of device code that --keep requests, see keep.go
+	Command          Command  // nil if the outputs are all that is wanted
+	SummaryFirst     bool     // the summary is printed before Command uses the outputs
 }
+
+// Command is a command that builds, and uses the outputs while the tree is locked.
+type Command interface {
+	// Select returns the actions to build, in place of those that Request.Targets names.
+	Select(p *Project) (want []graph.ActionID, err error)
+	// OnSuccess is called after every action succeeded.
+	OnSuccess(p *Project, want []graph.ActionID) error
+}
+
+// build is the state of one build, over all its rounds.
+type build struct {
+	*Workspace
+	req     Request
+	running bool // actions may run; false for commands that only plan
+	began   time.Time
+	viewKey *[32]byte // see view.go; nil for a build that stores no view
+
+	splitFailures map[string]string // found by this build: explanations by key of the dry run
+	dynamic       dynamicOutputs
+}
+
+// outcome reports how a round of a build ended.
+type outcome struct {
+	reason reason
+	tool   string // for splitFailed: the compiler
+}
+
+// reason is why a build must plan and run again.
+type reason int
+
+const (
+	done reason = iota // it need not
+	// A pass failed only because kbuild misparsed the dry run of its compiler. The new plan runs
+	// that command unsplit.
+	splitFailed
+	// The same happened in a part of the last plan. Only a full plan identifies the compiler.
+	needsFullPlan
+	// Actions with dynamic outputs wrote other files than the plan expects.
+	outputsChanged
+)
+
+// maxRounds limits the rounds of a build. Each round after a split failure found a dry run that the
+// build did not know to be misparsed, so the rounds end by themselves. The limit is for cases that
+// we did not foresee.
+const maxRounds = 32
 
 // Build brings targets up to date. The error is the engine's; the summary reports the actions that
 // failed.
 func (w *Workspace) Build(req Request) (sched.Summary, error) {
 	if fault := manifest.Untrusted(w.Manifest); fault != nil {
-		w.diagnose(manifest.Diagnostics{*fault})
+		w.UI.Diagnose(manifest.Diagnostics{*fault})
 		return sched.Summary{}, ErrDiagnosed
 	}
-	v := w.view(req)
+	b := w.newBuild(req)
+	b.running, b.dynamic.mayRun = true, !w.DryRun
 	w.UI.Enter()
-	w.chosen = chosenFiles{building: true, mayRun: !w.DryRun}
-	defer func() { w.chosen = chosenFiles{} }()
-	return w.retry(func(anew bool) (sched.Summary, string, error) { return w.build(req, v, anew) })
-}
-
-// mostTurns limits how often a build is retried because a dry run was misparsed. Each retry finds a
-// dry run that this process did not know to be misparsed, so the retries end by themselves. The
-// limit is for cases that we did not foresee.
-const mostTurns = 32
-
-// planAgain is returned by a build of a part of the last plan, in place of the misparsed compiler.
-// Only a full plan identifies that compiler.
-const planAgain = "the last plan"
-
-// retry builds. It builds again if a dry run was misparsed, with that compiler unsplit, or if
-// commands wrote other files than the plan expects.
-func (w *Workspace) retry(build func(anew bool) (sum sched.Summary, misparsed string, err error)) (sched.Summary, error) {
-	anew := false
-	for turn := 1; ; turn++ {
-		sum, misparsed, err := build(anew)
-		if misparsed == "" || turn == mostTurns {
-			return sum, err
-		}
-		if anew = true; misparsed != planAgain && misparsed != otherFiles {
-			w.sayf("warning: kbuild misparsed the dry run of %[1]s; building again with %[1]s as one command (please report this; `kbuild why` says more)", misparsed)
-		}
-	}
-}
-
-// build builds once. It scans the tree, locks it, and runs the part of the last plan that changes
-// affect, or else makes a plan and runs that. It stores what the next build needs. anew forces a
-// new plan.
-func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, misparsed string, err error) {
-	var last *scan
-	if !anew && req.Brief {
-		last = v.scan()
-		defer last.close()
+	var last *lastView
+	if req.AllowIncremental {
+		last = b.load()
 	}
 	if last.upToDate() {
-		last.tell(w)
-		for _, line := range last.fallbacks() {
+		defer last.close()
+		w.UI.Diagnose(last.Printed)
+		for _, line := range last.Fallbacks {
 			w.UI.Note(line)
 		}
-		w.UI.UpToDate(last.actions)
-		return sched.Summary{Actions: last.actions, UpToDate: last.actions}, "", nil
+		w.UI.UpToDate(last.Actions)
+		return sched.Summary{Actions: last.Actions, UpToDate: last.Actions}, nil
 	}
-	state := w.StateDir()
-	lock, err := w.lockExisting(state)
-	if err != nil {
-		return sum, "", err
-	}
-	if last != nil && lock != nil && lock.Was() == last.was {
-		if part := last.partialPlan(); part != nil {
-			return w.buildPart(part, lock)
+	for round := 1; ; round++ {
+		t, err := w.lockExisting(w.StateDir())
+		if err != nil {
+			last.close()
+			return sched.Summary{}, err
 		}
+		var sum sched.Summary
+		var out outcome
+		if part := last.partialPlan(t); part != nil {
+			sum, out, err = b.runPart(part, t)
+		} else {
+			sum, out, err = b.runPlan(t)
+		}
+		if out.reason == done || round == maxRounds {
+			return sum, err
+		}
+		if out.reason == splitFailed {
+			w.sayf("warning: kbuild misparsed the dry run of %[1]s; building again with %[1]s as one command (please report this; `kbuild why` says more)", out.tool)
+		}
+		last = nil
 	}
-	p, t, want, err := w.openLocked(state, lock, func() (*Project, []graph.ActionID, error) { return w.choose(req) })
-	if err != nil {
-		return sum, "", err
-	}
-	defer t.Close()
-	return p.build(req, v, t, want)
 }
 
-// choose plans, and selects what to build.
-func (w *Workspace) choose(req Request) (*Project, []graph.ActionID, error) {
-	if req.Select == nil {
-		return w.PlanFor(req.Targets)
-	}
-	return w.planWith(req.Select)
-}
-
-// buildPart builds a part of the last plan.
-func (w *Workspace) buildPart(part *partialPlan, lock *run.Lock) (sum sched.Summary, misparsed string, err error) {
-	part.tell(w)
-	t, err := part.openTree(w, lock)
-	if err != nil {
-		return sum, "", err
-	}
+// runPart runs a part of the last plan in a locked tree, and commits.
+func (b *build) runPart(part *partialPlan, t *Tree) (sum sched.Summary, out outcome, err error) {
 	defer t.Close()
-	r := w.begin(t, part.want)
-	defer r.End()
-	sum, dirty, err := r.run(part.graph, part.want, t.Runner)
-	if rest := part.actions - sum.Actions; rest > 0 { // no input of these has changed
+	b.UI.Diagnose(part.Printed)
+	if err := part.open(t); err != nil {
+		return sum, out, err
+	}
+	r := t.begin(part.want)
+	defer r.Close()
+	sum, dirty, err := r.run(part.graph, part.want, t.runner)
+	if rest := part.Actions - sum.Actions; rest > 0 { // no input of these has changed
 		sum.Actions += rest
 		sum.UpToDate += rest
 	}
-	r.tell(part.fallbacks(), sum)
-	r.last.Total = sum.Actions
-	r.last.write(part.graph, part.want, w.StateDir())
-	r.Finish(sum)
-	if len(t.Runner.Misparses()) > 0 && r.Context.Err() == nil {
-		return sum, planAgain, nil
+	r.finish(sum, part.graph, part.want, part.Fallbacks)
+	if len(t.runner.Misparses()) > 0 && r.Context.Err() == nil {
+		return sum, outcome{reason: needsFullPlan}, nil
 	}
 	if err == nil && !sum.Interrupted {
 		part.commit(t, dirty)
 	}
-	return sum, "", err
+	return sum, out, err
 }
 
-// build builds want in an open tree.
-func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (sum sched.Summary, misparsed string, err error) {
-	w := p.w
-	r := w.begin(t, want)
-	defer r.End()
-	var runner sched.Runner = t.Runner
-	if w.DryRun {
+// runPlan plans, runs what the request selects, and commits. t is nil if there is no build tree
+// yet.
+func (b *build) runPlan(t *Tree) (sum sched.Summary, out outcome, err error) {
+	p, t, want, err := b.open(t)
+	if err != nil {
+		return sum, out, err
+	}
+	defer t.Close()
+	r := t.begin(want)
+	defer r.Close()
+	var runner sched.Runner = t.runner
+	if b.DryRun {
 		runner = execute.NewDryRun(t.Runner)
 	}
 	if err := p.sweep(t, want, r.Diagnose); err != nil {
-		return sum, "", err
+		return sum, out, err
 	}
-	sum, again, ok, err := p.settle(r, want, runner)
-	if again {
-		commitFiles(p, t)
-		return sum, otherFiles, nil
+	sum, changed, err := b.runDynamicOutputs(p, r, want, runner)
+	if changed {
+		b.commitFiles(t)
+		return sum, outcome{reason: outputsChanged}, nil
 	}
 	var dirty []graph.ActionID
-	if ok {
+	ready := err == nil && succeeded(sum)
+	if ready {
 		sum, dirty, err = r.run(p.Graph, want, runner)
-		w.chosen.count(&sum, p.Graph, want)
+		b.dynamic.count(&sum, p.Graph, want)
 	}
-	if err == nil && req.Ran != nil && !w.DryRun {
-		err = req.Ran(r.Context, p, t, want)
+	if err == nil && len(b.req.KeepCode) > 0 && !b.DryRun {
+		err = p.keepCode(r.Context, t, want, b.req.KeepCode)
 	}
-	misparsed, noted := p.noteMisparses(t.db, t.Runner.Misparses())
+	out, noted := b.noteSplitFailures(p, t)
 	err = errors.Join(err, noted)
-	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misparsed == ""
-	if good && req.Good != nil {
-		err = req.Good(p, want)
+	use := b.req.Command != nil && err == nil && succeeded(sum) && out.reason == done
+	if use && !b.req.SummaryFirst {
+		err = b.req.Command.OnSuccess(p, want)
 	}
-	if misparsed == "" {
-		r.tell(p.Fallbacks(p.Graph.Closure(want)), sum)
+	closure := p.Graph.Closure(want)
+	var fallbacks []string
+	if out.reason == done {
+		fallbacks = p.Fallbacks(closure)
 	}
-	if r.last.Total = sum.Actions; !w.DryRun {
-		r.last.write(p.Graph, want, w.StateDir())
+	r.finish(sum, p.Graph, want, fallbacks)
+	if !b.DryRun {
+		complete := ready && err == nil && out.reason == done && !sum.Interrupted
+		if !complete || !b.commit(p, t, closure, dirty) {
+			b.commitFiles(t)
+		}
 	}
-	r.Finish(sum)
-	switch {
-	case w.DryRun:
-	case !ok || v == nil || err != nil || misparsed != "" || sum.Interrupted || !v.commit(p, t, p.Graph.Closure(want), dirty):
-		commitFiles(p, t)
-	}
-	if good && err == nil && req.Done != nil {
-		err = req.Done(p, want)
+	if use && b.req.SummaryFirst {
+		err = b.req.Command.OnSuccess(p, want)
 	}
 	if r.Context.Err() != nil {
-		misparsed = ""
+		out = outcome{}
 	}
-	return sum, misparsed, err
+	return sum, out, err
 }
 
-// watched is a run of the scheduler that the engine observes.
-type watched struct {
+// succeeded reports whether every action of a run is up to date.
+func succeeded(sum sched.Summary) bool { return sum.Failed+sum.Skipped == 0 && !sum.Interrupted }
+
+// schedulerRun is a run of the scheduler that the engine observes.
+type schedulerRun struct {
 	*Run
-	sched.Observer
-	ended  []bool // whether an action ended well, by its ID
-	last   LastBuild
-	chosen *chosenFiles // set while commands with dynamic outputs run
+	tree  *Tree
+	ended []bool // whether an action ended well, by its ID
+	last  LastBuild
 }
 
 // begin has the UI prepare a run, and adds the engine's options.
-func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
-	r := w.UI.Begin(t, want)
-	r.Options.Pools, r.Options.Memory, r.Options.Cost = t.Runner.Graph.Pools, t.peaks().of, t.cost
+func (t *Tree) begin(want []graph.ActionID) *schedulerRun {
+	r := t.w.UI.Begin(t, want)
+	g := t.Runner.Graph
+	r.Options.Pools, r.Options.Memory, r.Options.Cost = g.Pools, t.Memory, t.Cost
 	if t.Runner.Remote != nil {
-		r.Options.Elsewhere, r.Options.Overdue = w.RemoteJobs, t.overdue
+		r.Options.Elsewhere, r.Options.Overdue = t.w.RemoteJobs, t.overdue
 	}
 	if t.shared != nil {
 		r.Options.Checks = remote.Checks // they wait for the server most of the time
 	}
-	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
-	return &watched{Run: r, Observer: r.Observer, ended: make([]bool, len(t.Runner.Graph.Actions)), last: LastBuild{Began: w.Begun}}
+	t.Runner.Warn = func(text string) {
+		r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text})
+	}
+	return &schedulerRun{r, t, make([]bool, len(g.Actions)), LastBuild{Began: t.begun}}
 }
 
 // Finished implements sched.Observer.
-func (r *watched) Finished(a *graph.Action, res sched.Result, done, total int) {
+func (r *schedulerRun) Finished(a *graph.Action, res sched.Result, done, total int) {
 	r.ended[a.ID] = res.Status != sched.Failed && res.Status != sched.Skipped
 	r.last.note(a, res)
-	if r.chosen != nil {
-		r.chosen.note(a, res.Status)
-	}
-	r.Observer.Finished(a, res, done, total)
-}
-
-// tell shows lines at the end of a run. It shows none if an action failed or the user interrupted
-// the run.
-func (r *watched) tell(lines []string, sum sched.Summary) {
-	if sum.Failed > 0 || sum.Interrupted {
-		return
-	}
-	for _, line := range lines {
-		r.Diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: line})
-	}
+	r.Display.Finished(a, res, done, total)
 }
 
 // run runs what want needs. dirty are the actions that are not up to date afterwards.
-func (r *watched) run(g *graph.Graph, want []graph.ActionID, runner sched.Runner) (sum sched.Summary, dirty []graph.ActionID, err error) {
+func (r *schedulerRun) run(g *graph.Graph, want []graph.ActionID, runner sched.Runner) (
+	sum sched.Summary, dirty []graph.ActionID, err error,
+) {
 	sum, err = sched.Run(r.Context, g, want, r.Options, runner, r)
 	for _, id := range g.Closure(want) {
 		if !r.ended[id] {
@@ -243,23 +264,29 @@ func (r *watched) run(g *graph.Graph, want []graph.ActionID, runner sched.Runner
 	return sum, dirty, err
 }
 
-// RunAgain builds targets with a runner that runs commands again.
-func (w *Workspace) RunAgain(targets []string, with func(context.Context, *Project, *Tree) (sched.Runner, error)) (root string, sum sched.Summary, err error) {
-	p, t, want, err := w.Open(targets)
-	if err != nil {
-		return "", sum, err
+// finish shows the end of a run of want, and stores what it did for `kbuild why`. Notes are shown
+// only if no action failed and the user did not interrupt the run.
+func (r *schedulerRun) finish(sum sched.Summary, g *graph.Graph, want []graph.ActionID, notes []string) {
+	if sum.Failed == 0 && !sum.Interrupted {
+		for _, line := range notes {
+			r.Diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: line})
+		}
 	}
-	defer t.Close()
-	r := w.begin(t, want)
-	defer r.End()
-	if err := p.sweep(t, want, r.Diagnose); err != nil {
-		return "", sum, err
+	r.last.Total = sum.Actions
+	if w := r.tree.w; !w.DryRun {
+		r.last.write(g, want, w.StateDir())
 	}
-	runner, err := with(r.Context, p, t)
-	if err != nil {
-		return "", sum, err
-	}
-	sum, _, err = r.run(p.Graph, want, runner)
 	r.Finish(sum)
-	return p.Root, sum, err
+}
+
+// Run runs want in an open tree, with a runner that runs commands again.
+func (p *Project) Run(t *Tree, want []graph.ActionID, runner sched.Runner) (sched.Summary, error) {
+	r := t.begin(want)
+	defer r.Close()
+	if err := p.sweep(t, want, r.Diagnose); err != nil {
+		return sched.Summary{}, err
+	}
+	sum, _, err := r.run(p.Graph, want, runner)
+	r.Finish(sum)
+	return sum, err
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// attribute returns the causes of each of ids, which are in the order of a closure. A cause is a
-// change by the user, not a change of a file between two passes. own returns why an action runs by
-// itself. ran reports whether an action ran or was restored. An action without a reason of its own
-// has the causes of the actions that it depends on.
-func attribute(g *graph.Graph, ids []graph.ActionID, own func(graph.ActionID) []string, ran func(graph.ActionID) bool) map[graph.ActionID][]string {
+// attribute returns the causes of actions that run, which are in the order of a closure. A cause is
+// a change by the user, not a change of a file between two passes. own has the actions that run or
+// were restored, with the reasons of each. An action without a reason of its own has the causes of
+// the actions that it depends on.
+func attribute(g *graph.Graph, ids []graph.ActionID, own map[graph.ActionID][]string) map[graph.ActionID][]string {
 	causes := map[graph.ActionID][]string{}
+	ran := func(id graph.ActionID) bool { _, ok := own[id]; return ok }
 	for _, id := range ids {
 		if !ran(id) {
 			continue
 		}
 		var of []string
-		for _, why := range own(id) {
+		for _, why := range own[id] {
 			maker, made := makerOf(g, id, inputOf(why))
 			switch {
 			case made && ran(maker):
@@ -108,18 +109,18 @@ func joinCauses(list []Cause) (out []Cause) {
 // WouldRunFor returns the causes of the explained actions that would run, and the causes of each
 // action by its index in the list.
 func WouldRunFor(g *graph.Graph, list []execute.Explanation) ([]Cause, [][]string) {
-	at := map[graph.ActionID]int{}
+	own := map[graph.ActionID][]string{}
 	ids := make([]graph.ActionID, len(list))
 	for i, e := range list {
-		ids[i], at[e.Action.ID] = e.Action.ID, i
-	}
-	own := func(id graph.ActionID) []string {
-		if e := list[at[id]]; !e.Waits {
-			return e.Why
+		ids[i] = e.Action.ID
+		if e.State != "run" {
+			continue
 		}
-		return nil
+		if own[e.Action.ID] = nil; !e.Waits {
+			own[e.Action.ID] = e.Why
+		}
 	}
-	causes := attribute(g, ids, own, func(id graph.ActionID) bool { return list[at[id]].State == "run" })
+	causes := attribute(g, ids, own)
 	of := make([][]string, len(list))
 	for i, e := range list {
 		of[i] = causes[e.Action.ID]

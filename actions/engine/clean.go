@@ -74,11 +74,11 @@ func profileTrees(p *manifest.Project, dir string) (trees []string) {
 func (w *Workspace) clean(root, dir string, profiles []string) (others []string, err error) {
 	state := filepath.Join(dir, ".kbuild")
 	if !w.DryRun {
-		lock, err := w.lockExisting(state)
-		if err != nil || lock == nil {
+		t, err := w.lockExisting(state)
+		if err != nil || t == nil {
 			return nil, err
 		}
-		defer lock.Release()
+		defer t.Close()
 	}
 	tree, err := os.OpenRoot(dir)
 	if err != nil {

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
-	"strings"
+	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/trace"
@@ -16,7 +17,10 @@ import (
 // commit stores a view: what the build of a plan observed, and the plan. The next build checks the
 // dirty actions again. ok is false if the observations may not be what the plan or an action read.
 // Then there is no view.
-func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok bool) {
+func (b *build) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok bool) {
+	if b.viewKey == nil {
+		return false
+	}
 	tools, known := probe.Observed(p.request, p.Facts)
 	gpus := ""
 	if p.request.NeedNative || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().GPU }) {
@@ -37,35 +41,32 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	}
 	t.giveBack()
 	// first, since it needs much memory, which is free again before the observations are collected
-	plan, err := v.writePlan(p, t, closure)
+	plan, err := writePlan(p, t, closure)
 	if err != nil {
 		return false
 	}
 	t.giveBack()
 	good, packed := split(closure, dirty)
-	o := v.observer(t)
+	o := newObserver(p.Root, b.began, t.files)
 	observeActions(o, p.Graph, good, t)
 	observePlan(o, p, tools)
 	list, ok := o.List()
 	if !ok {
 		return false
 	}
-	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, misparses: string(t.db.Text(misparsesText)), whole: strings.Join(p.Fallbacks(closure), "\n"), cache: p.Cache}
-	if len(p.w.diagnosed) > 0 {
-		text, err := json.Marshal(p.w.diagnosed)
-		if err != nil {
-			return false
-		}
-		n.printed = string(text)
+	text, err := json.Marshal(note{Actions: len(closure), Dirty: packed, GPUs: gpus, CPU: cpu, Printed: p.printed,
+		SplitFailures: string(t.db.Text(splitFailuresText)), Fallbacks: p.Fallbacks(closure), Cache: p.Cache})
+	if err != nil {
+		return false
 	}
 	t.giveBack()
-	return t.db.SetView(v.key, n.encode(), plan, list) == nil
+	return t.db.SetView(*b.viewKey, text, plan, list) == nil
 }
 
 // commitFiles stores the digests of the files that a build read. It is for a build that stores no
 // view for its command line.
-func commitFiles(p *Project, t *Tree) {
-	o := (&view{root: p.Root, began: p.w.Begun}).observer(t)
+func (b *build) commitFiles(t *Tree) {
+	o := newObserver(t.Runner.Root, b.began, t.files)
 	o.Files(t.files)
 	list, _ := o.List()
 	t.db.SetView([32]byte{}, nil, nil, list)
@@ -115,16 +116,37 @@ func split(ids, dirty []graph.ActionID) (good, packed []graph.ActionID) {
 	return good, packed
 }
 
-// observer returns an Observer with room for the files whose digests were queried, and some more.
-func (v *view) observer(t *Tree) *trace.Observer {
+// newObserver returns an Observer with room for the files whose digests were queried, and some
+// more.
+func newObserver(root string, began time.Time, files *cache.Files) *trace.Observer {
 	n := 0
-	t.files.Seen(func(string, *cache.Hashed) { n++ })
-	return trace.NewObserver(v.root, v.began, n+n/16+64)
+	files.Seen(func(string, *cache.Hashed) { n++ })
+	return trace.NewObserver(root, began, n+n/16+64)
+}
+
+// Observed returns all paths that the actions of r's graph observed, and others that the plan
+// depends on. It is for a caller that keeps them without a build tree. began is when the first of
+// them was observed. ok is false if they may not be what the actions have read.
+func Observed(r *execute.Runner, others []cache.Observation, began time.Time) (
+	list []cache.Observation, ok bool,
+) {
+	o := newObserver(r.Root, began, r.Files)
+	var ids []graph.ActionID
+	for _, a := range r.Graph.Actions {
+		ids = append(ids, a.ID)
+	}
+	observed, ok := r.Observed(ids)
+	o.Files(r.Files)
+	for _, e := range append(observed, others...) {
+		o.Observe(e)
+	}
+	list, sure := o.List()
+	return list, ok && sure
 }
 
 // observeActions adds all that the actions of ids observed and wrote.
 func observeActions(l *trace.Observer, g *graph.Graph, ids []graph.ActionID, t *Tree) {
-	observed, ok := t.Runner.Observed(ids)
+	observed, ok := t.runner.Observed(ids)
 	if !ok {
 		l.Doubt()
 	}

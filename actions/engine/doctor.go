@@ -25,8 +25,8 @@ func (w *Workspace) Doctor(ctx context.Context, tell func(probe.Finding)) (ok bo
 		r = w.Request(p)
 		r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedHIP, true, ""
 		misparsed = func(f plan.Facts) (why []string) {
-			for _, v := range verdicts(p, toolFingerprint(f)) {
-				why = append(why, explained(v))
+			for _, v := range w.storedSplitFailures(nil, toolFingerprint(f)) {
+				why = append(why, v.String())
 			}
 			return why
 		}

@@ -40,9 +40,8 @@ func checkPeaks(t *testing.T, list ...recorded) {
 		}
 	}
 	tree := &Tree{db: j, Runner: execute.New(execute.Config{Graph: g})}
-	p := tree.peaks()
 	for i, r := range list {
-		if got := p.of(g.Actions[i]); got != r.want {
+		if got := tree.Memory(g.Actions[i]); got != r.want {
 			t.Errorf("%s %d, recorded %d MiB, hint %d MiB: %d MiB expected, want %d", r.Kind, i, r.peak/mib, r.Memory/mib, got/mib, r.want/mib)
 		}
 	}

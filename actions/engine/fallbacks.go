@@ -64,8 +64,3 @@ func (p *Project) driverOf(a *graph.Action) string {
 	}
 	return "CUDA " + p.Facts.CUDA.Version + ": nvcc"
 }
-
-// fallbacks returns the fallbacks of the plan in the view.
-func (n *note) fallbacks() []string {
-	return strings.FieldsFunc(n.whole, func(c rune) bool { return c == '\n' })
-}

@@ -21,11 +21,11 @@ import (
 // keepDir is the folder of the build tree for --keep.
 const keepDir = "keep"
 
-// KeepCode writes the device code between the passes of nvcc to build/keep, as --keep requests. It
+// keepCode writes the device code between the passes of nvcc to build/keep, as --keep requests. It
 // removes the files of the last --keep first. A list of these in the folder .kbuild tells them from
 // files of the user.
-func (p *Project) KeepCode(ctx context.Context, t *Tree, want []graph.ActionID, kinds []string) error {
-	state := filepath.Clean(State(p.Project, ""))
+func (p *Project) keepCode(ctx context.Context, t *Tree, want []graph.ActionID, kinds []string) error {
+	state := t.state
 	dir := filepath.Join(filepath.Dir(state), keepDir)
 	if err := removeKept(state); err != nil {
 		return fmt.Errorf("clearing %s: %w", dir, err)
@@ -62,7 +62,7 @@ type kept struct {
 	itself, sass bool
 }
 
-// codesToKeep returns the code that --keep requests, and the names of all files that KeepCode
+// codesToKeep returns the code that --keep requests, and the names of all files that keepCode
 // writes for it.
 func (p *Project) codesToKeep(want []graph.ActionID, kinds []string) (codes []kept, names []string) {
 	for _, id := range p.Graph.Closure(want) {

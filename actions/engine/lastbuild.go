@@ -53,27 +53,22 @@ func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 	if len(l.Actions) == 0 {
 		return
 	}
-	at := map[graph.ActionID]int{}
-	for i, a := range l.Actions {
-		at[a.id] = i
-	}
-	own := func(id graph.ActionID) []string {
-		if reason := l.Actions[at[id]].Reason; reason != "" {
-			return []string{moreRE().ReplaceAllString(reason, "")}
+	own := map[graph.ActionID][]string{}
+	for _, a := range l.Actions {
+		if own[a.id] = nil; a.Reason != "" {
+			own[a.id] = []string{moreRE().ReplaceAllString(a.Reason, "")}
 		}
-		return nil
 	}
-	for id, causes := range attribute(g, g.Closure(want), own, func(id graph.ActionID) bool { _, is := at[id]; return is }) {
-		l.Actions[at[id]].Causes = causes
+	causes := attribute(g, g.Closure(want), own)
+	for i, a := range l.Actions {
+		l.Actions[i].Causes = causes[a.id]
 	}
-	text, err := json.Marshal(l)
-	if err != nil {
-		return
+	if text, err := json.Marshal(l); err == nil {
+		regular.ReplaceFrom(filepath.Join(state, lastBuildFile), func(f *os.File) error {
+			_, err := f.Write(text)
+			return err
+		})
 	}
-	regular.ReplaceFrom(filepath.Join(state, lastBuildFile), func(f *os.File) error {
-		_, err := f.Write(text)
-		return err
-	})
 }
 
 // LastBuild returns what the last build in the tree did; ok is false if that is not known.

@@ -24,72 +24,103 @@ import (
 
 // Open locks the build tree, plans for names, and opens the tree. The caller closes the tree.
 func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, error) {
-	state := w.StateDir()
-	lock, err := w.lockExisting(state)
+	t, err := w.lockExisting(w.StateDir())
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return w.openLocked(state, lock, func() (*Project, []graph.ActionID, error) { return w.PlanFor(names) })
+	return (&build{Workspace: w, req: Request{Targets: names}}).open(t)
 }
 
-// openLocked plans, and opens the tree that lock locks. lock is nil if the tree does not exist yet.
-func (w *Workspace) openLocked(state string, lock *run.Lock, plan func() (*Project, []graph.ActionID, error)) (p *Project, t *Tree, want []graph.ActionID, err error) {
+// open plans, and opens the tree. t is the locked tree, or nil if there is none yet. The tree is
+// closed if there is an error, or if planning panics.
+func (b *build) open(t *Tree) (p *Project, open *Tree, want []graph.ActionID, err error) {
 	defer func() {
-		if t == nil && lock != nil { // also if planning panics
-			lock.Release()
+		if open == nil && t != nil {
+			t.Close()
 		}
 	}()
-	p, want, err = plan()
-	if err == nil && lock == nil {
-		lock, err = w.lockNew(state)
-		// another process made the tree concurrently, and has built
-		if err == nil && lock.Was() != "" {
-			p, want, err = plan()
+	for planned := false; !planned; {
+		if p, want, err = b.plan(t); err != nil {
+			return nil, nil, nil, err
+		}
+		if planned = t != nil; !planned {
+			if t, err = b.lockNew(b.StateDir()); err != nil {
+				return nil, nil, nil, err
+			}
+			// otherwise another process made the tree concurrently, and has built
+			planned = t.lock.Was() == ""
 		}
 	}
-	if err == nil {
-		t, err = p.openTree(lock)
+	if err = p.openTree(t); err != nil {
+		return nil, nil, nil, err
 	}
-	return p, t, want, err
+	return p, t, want, nil
 }
 
 // lockExisting locks a build tree, or returns nil if there is none.
-func (w *Workspace) lockExisting(state string) (*run.Lock, error) {
+func (w *Workspace) lockExisting(state string) (*Tree, error) {
 	if info, err := os.Stat(state); err != nil || !info.IsDir() {
 		return nil, nil
 	}
-	lock, err := w.lockTree(state)
+	t, err := w.lockTree(state)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // the process that we waited for removed it
 	}
-	return lock, err
+	return t, err
 }
 
 // lockNew locks a build tree, which it creates if it is missing.
-func (w *Workspace) lockNew(state string) (*run.Lock, error) {
+func (w *Workspace) lockNew(state string) (*Tree, error) {
 	for {
 		if err := os.MkdirAll(state, 0o777); err != nil {
 			return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
 		}
-		lock, err := w.lockTree(state)
+		t, err := w.lockTree(state)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return lock, err
+			return t, err
 		}
 	}
 }
 
-// lockTree locks a build tree as soon as no other process has it. It removes what a killed kbuild
-// has left of its commands.
-func (w *Workspace) lockTree(state string) (*run.Lock, error) {
-	lock, err := w.waitForLock(filepath.Join(state, "lock"))
+// lockTree locks a build tree, and removes what a killed kbuild has left of its commands. It waits
+// while another process has the lock, unless --no-wait is given.
+func (w *Workspace) lockTree(state string) (*Tree, error) {
+	t := &Tree{w: w, state: state, begun: w.Begun}
+	ctx, takeBack := context.Background(), func() {}
+	var wait func(*run.Busy)
+	if !w.NoWait {
+		if run.IsCommand(filepath.Join(state, "tmp")) {
+			return nil, errors.New("a command of this build calls kbuild in the same build tree, where it would wait for itself; give it another --build-dir")
+		}
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		wait = func(b *run.Busy) {
+			w.sayf("waiting for another kbuild in this build tree%s", b.Parenthesis())
+			takeBack, t.begun = lendSlot(ctx), time.Time{}
+		}
+	}
+	var err error
+	t.lock, err = run.AcquireLock(ctx, filepath.Join(state, "lock"), wait)
+	takeBack()
+	if ctx.Err() != nil {
+		if err == nil {
+			t.lock.Release()
+		}
+		return nil, InterruptedError{"waiting for another kbuild"}
+	}
+	if err == nil {
+		if err = tidy(state); err != nil {
+			t.lock.Release()
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := tidy(state); err != nil {
-		lock.Release()
-		return nil, err
+	if t.begun.IsZero() { // it waited
+		t.begun = time.Now()
 	}
-	return lock, nil
+	return t, nil
 }
 
 // tidy removes what a killed kbuild has left of its commands.
@@ -103,34 +134,6 @@ func tidy(state string) error {
 	run.RemoveTemp(tmp, "")
 	regular.RemoveTemporary(state)
 	return nil
-}
-
-// waitForLock takes a lock, and waits for it unless --no-wait is given.
-func (w *Workspace) waitForLock(name string) (*run.Lock, error) {
-	if w.NoWait {
-		return run.AcquireLock(context.Background(), name, nil)
-	}
-	if run.IsCommand(filepath.Join(filepath.Dir(name), "tmp")) {
-		return nil, errors.New("a command of this build calls kbuild in the same build tree, where it would wait for itself; give it another --build-dir")
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	takeBack, waited := func() {}, false
-	lock, err := run.AcquireLock(ctx, name, func(b *run.Busy) {
-		w.sayf("waiting for another kbuild in this build tree%s", b.Parenthesis())
-		takeBack, waited = lendSlot(ctx), true
-	})
-	takeBack()
-	if waited {
-		w.Begun = time.Now() // files written until now are older than this build
-	}
-	if ctx.Err() == nil {
-		return lock, err
-	}
-	if err == nil {
-		lock.Release()
-	}
-	return nil, InterruptedError{"waiting for another kbuild"}
 }
 
 // lendSlot lends the slot of this process to another job of make while the process waits. The
@@ -154,7 +157,13 @@ func lendSlot(ctx context.Context) (takeBack func()) {
 // folder if that is empty. A process that comes concurrently creates another tree, or waits for one
 // that is complete.
 func removeState(dir, state string) error {
-	if err := removeBut(state, "lock"); err != nil {
+	entries, err := os.ReadDir(state)
+	for _, e := range entries {
+		if e.Name() != "lock" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(state, e.Name())))
+		}
+	}
+	if err != nil {
 		return err
 	}
 	names := []string{filepath.Join(state, "lock"), state, dir}
@@ -162,24 +171,12 @@ func removeState(dir, state string) error {
 		names = names[:2] // a link, which kbuild did not create
 	}
 	for _, name := range names {
-		err := os.Remove(name)
-		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-			return nil // files that are not kbuild's, or another build has started
-		}
-		if err != nil {
-			return err
+		if err = os.Remove(name); err != nil {
+			break
 		}
 	}
-	return nil
-}
-
-// removeBut removes all names in a folder except one.
-func removeBut(dir, keep string) error {
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		if e.Name() != keep {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
-		}
+	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
+		return nil // files that are not kbuild's, or another build has started
 	}
 	return err
 }

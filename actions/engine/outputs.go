@@ -89,7 +89,7 @@ func outputLists(state string) map[string]outputList {
 
 // planned returns the list of the plan's outputs, and the name of its file.
 func (p *Project) planned() (name string, l outputList) {
-	state := resolved(State(p.Project, "")) // the same tree through a link has the same lists
+	state := resolved(p.w.StateDir()) // the same tree through a link has the same lists
 	l = outputList{Manifest: filepath.Join(resolved(p.Root), p.File), Outputs: map[string]string{}}
 	if rel, err := filepath.Rel(state, l.Manifest); err == nil {
 		l.Manifest = rel

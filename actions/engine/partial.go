@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
-	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/cache/tree"
@@ -48,14 +47,14 @@ func (m *packedMeta) shadows(path string) bool {
 }
 
 // writePlan stores the graph of a build, so that later builds can run parts of it.
-func (v *view) writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.Plan, error) {
+func writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.Plan, error) {
 	meta := packedMeta{Tools: t.Runner.Tools, Plain: t.Runner.Plain, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
 	uses := func(yield func(graph.Use) bool) {
-		searched := t.Runner.Uses(closure, func(id graph.ActionID, name string) {
-			yield(graph.Use{Path: cache.Canonical(v.root, name), Action: id})
+		searched := t.runner.Uses(closure, func(id graph.ActionID, name string) {
+			yield(graph.Use{Path: cache.Canonical(p.Root, name), Action: id})
 		})
 		for _, d := range searched {
-			meta.Searched = append(meta.Searched, cache.Canonical(v.root, d))
+			meta.Searched = append(meta.Searched, cache.Canonical(p.Root, d))
 		}
 	}
 	packed, err := p.Graph.Pack(closure, uses, func() ([]byte, error) { return json.Marshal(meta) })
@@ -67,7 +66,7 @@ func (v *view) writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.P
 
 // partialPlan is the part of a stored plan that changes affect, as a graph of its own.
 type partialPlan struct {
-	*scan
+	*lastView
 	packed *graph.Packed
 	meta   packedMeta
 	graph  *graph.Graph
@@ -76,13 +75,19 @@ type partialPlan struct {
 }
 
 // partialPlan returns the part of the last plan that changes affect, or nil if a new plan is
-// needed.
-func (s *scan) partialPlan() *partialPlan {
-	packed, err := graph.Unpack(s.seen.Plan())
+// needed. t is the locked tree. It takes over the database of the view, if no other process has
+// built since.
+func (v *lastView) partialPlan(t *Tree) *partialPlan {
+	if v == nil || t == nil || t.lock.Was() != v.was {
+		v.close()
+		return nil
+	}
+	t.db = v.db
+	packed, err := graph.Unpack(v.seen.Plan())
 	if err != nil {
 		return nil
 	}
-	p := &partialPlan{scan: s, packed: packed}
+	p := &partialPlan{lastView: v, packed: packed}
 	if json.Unmarshal(packed.Meta(), &p.meta) != nil || !p.choose() {
 		return nil
 	}
@@ -97,7 +102,7 @@ func (p *partialPlan) choose() (ok bool) {
 		return false
 	}
 	up, all := p.packed.Affected(ids)
-	if len(all) > p.packed.Len()/most && p.packed.Len() > 4*most || len(p.moved)+len(up) > moves {
+	if len(all) > p.packed.Len()/most && p.packed.Len() > 4*most || len(p.Moved)+len(up) > moves {
 		return false
 	}
 	p.all = all
@@ -116,7 +121,7 @@ func (p *partialPlan) choose() (ok bool) {
 
 // affected returns the actions to check. ok is false if the plan may have changed.
 func (p *partialPlan) affected() (ids []graph.ActionID, ok bool) {
-	ids = slices.Concat(p.dirty, p.moved)
+	ids = slices.Concat(p.Dirty, p.Moved)
 	for _, i := range p.broken {
 		o := p.seen.At(i)
 		if o.Plan {
@@ -147,17 +152,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// openTree opens the build tree for the part.
-func (p *partialPlan) openTree(w *Workspace, lock *run.Lock) (*Tree, error) {
-	return w.openTree(lock, p.db, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, State: filepath.Clean(p.state), Tools: p.meta.Tools, Plain: p.meta.Plain}, p.cache)
+// open opens the locked build tree for the part.
+func (p *partialPlan) open(t *Tree) error {
+	return t.open(p.Cache, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, Tools: p.meta.Tools, Plain: p.meta.Plain})
 }
 
 // commit updates the view after the part was built.
 func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 	n, s := p.note, p.seen
-	n.dirty = nil
+	n.Dirty = nil
 	moved, isDirty := map[graph.ActionID]bool{}, map[graph.ActionID]bool{}
-	for _, id := range n.moved {
+	for _, id := range n.Moved {
 		moved[id] = true
 	}
 	for _, sub := range dirty {
@@ -166,14 +171,14 @@ func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 	var good []graph.ActionID
 	for sub, id := range p.all {
 		if sub := graph.ActionID(sub); isDirty[sub] {
-			n.dirty = append(n.dirty, id)
+			n.Dirty = append(n.Dirty, id)
 		} else {
 			good = append(good, sub)
 			moved[id] = true // also if it is up to date: its record may be of another command line
 		}
 	}
-	n.moved = slices.Sorted(maps.Keys(moved))
-	o := p.observer(t)
+	n.Moved = slices.Sorted(maps.Keys(moved))
+	o := newObserver(p.root, p.began, t.files)
 	observeActions(o, p.graph, good, t)
 	list, ok := o.List()
 	if !ok {
@@ -198,5 +203,7 @@ func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 			list = append(list, old)
 		}
 	}
-	s.Update(n.encode(), list) // if this fails, the next build finds the same changes again
+	if text, err := json.Marshal(n); err == nil {
+		s.Update(text, list) // if this fails, the next build finds the same changes again
+	}
 }

@@ -159,7 +159,7 @@ func (p *project) build(targets ...string) *ui { return p.watch(&ui{}, targets..
 // watch is build with a front that does something meanwhile.
 func (p *project) watch(f *ui, targets ...string) *ui {
 	w := p.newWorkspace(f)
-	f.sum, f.err = w.Build(Request{Targets: targets, Brief: true})
+	f.sum, f.err = w.Build(Request{Targets: targets, AllowIncremental: true})
 	return f
 }
 
@@ -198,6 +198,7 @@ type ui struct {
 	err error
 
 	begun    func()
+	opened   func(*Tree)
 	say      func(text string)
 	finished func(output string)
 	stop     context.CancelFunc
@@ -231,11 +232,19 @@ func (f *ui) Begin(t *Tree, want []graph.ActionID) *Run {
 	if f.stop = stop; f.begun != nil {
 		f.begun()
 	}
-	f.run = &Run{Context: ctx, Options: sched.Options{Jobs: 1}, Observer: f, End: stop,
-		Diagnose: func(d manifest.Diagnostic) { f.Diagnose(manifest.Diagnostics{d}) },
-		Finish:   func(sched.Summary) { f.finishes++ }}
+	f.run = &Run{Context: ctx, Options: sched.Options{Jobs: 1}, Display: display{f}}
+	if f.opened != nil {
+		f.opened(t)
+	}
 	return f.run
 }
+
+// display shows a run of a ui.
+type display struct{ *ui }
+
+func (d display) Diagnose(diag manifest.Diagnostic) { d.ui.Diagnose(manifest.Diagnostics{diag}) }
+func (d display) Finish(sched.Summary)              { d.finishes++ }
+func (d display) Close()                            { d.stop() }
 
 func (f *ui) Start(int)             {}
 func (f *ui) Started(*graph.Action) {}
@@ -273,4 +282,14 @@ func (f *ui) String() string {
 		text += fmt.Sprintf(" (%d plans)", f.plans)
 	}
 	return text
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
 }

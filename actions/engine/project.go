@@ -27,8 +27,12 @@ type Project struct {
 	Facts   plan.Facts
 	Graph   *graph.Graph
 	Exports []plan.Export // set if Workspace.Exports is
+	// Dry runs that kbuild is known to misparse, by their keys, with the explanation. The actions
+	// that run unsplit because of one may all be up to date.
+	SplitFailures map[string]string
 
 	w       *Workspace
+	printed manifest.Diagnostics // all that were shown
 	steps   *probe.Steps
 	request probe.Request // the request that Facts answers
 
@@ -40,43 +44,72 @@ type Project struct {
 
 // Load reads and evaluates the manifest.
 func (w *Workspace) Load() (*manifest.Project, error) {
-	if info, err := os.Stat(w.Manifest.Dir); err != nil || !info.IsDir() {
-		return nil, usagef("-C %s: there is no such folder", w.Manifest.Dir)
+	p, _, err := (&build{Workspace: w}).readManifest()
+	return p, err
+}
+
+// readManifest reads and evaluates the manifest, and shows the diagnostics. Diagnostics are stored
+// with a view, for a later build that has nothing to do and makes no plan.
+func (b *build) readManifest() (p *manifest.Project, printed manifest.Diagnostics, err error) {
+	if info, err := os.Stat(b.Manifest.Dir); err != nil || !info.IsDir() {
+		return nil, nil, usagef("-C %s: there is no such folder", b.Manifest.Dir)
 	}
-	if err := w.writeOutEnv(); err != nil {
-		return nil, err
+	if err := b.writeOutEnv(); err != nil {
+		return nil, nil, err
 	}
-	p, diags := manifest.Load(w.Manifest)
-	if diags.HasErrors() && len(p.Chosen) > 0 && w.chosen.mayRun {
-		again := w.Manifest
+	p, diags := manifest.Load(b.Manifest)
+	if diags.HasErrors() && len(p.Chosen) > 0 && b.dynamic.mayRun {
+		again := b.Manifest
 		again.Unsettled = true
 		// the errors may come from files of an earlier run
 		if first, fresh := manifest.Load(again); !fresh.HasErrors() {
 			p, diags = first, fresh
 		}
 	}
-	w.diagnose(diags)
-	if diags.HasErrors() {
-		return nil, ErrDiagnosed
+	failed := diags.HasErrors()
+	if !failed && len(p.Unsettled) > 0 && (b.DryRun || !b.running) {
+		diags = append(diags, manifest.Diagnostic{Severity: manifest.Note, Summary: fmt.Sprintf("the files of %s are known when its command has run (kbuild %[1]s); until then, this is no more than what it needs",
+			strings.Join(p.Unsettled, " "))})
 	}
-	if len(p.Unsettled) > 0 && (w.DryRun || !w.chosen.building) {
-		w.diagnose(manifest.Diagnostics{{Severity: manifest.Note, Summary: fmt.Sprintf("the files of %s are known when its command has run (kbuild %[1]s); until then, this is no more than what it needs",
-			strings.Join(p.Unsettled, " "))}})
+	b.UI.Diagnose(diags)
+	if failed {
+		return nil, nil, ErrDiagnosed
 	}
-	return p, checkBuildDir(p)
-}
-
-// diagnose shows diagnostics, and keeps them for a later build that has nothing to do and makes no
-// plan.
-func (w *Workspace) diagnose(diags manifest.Diagnostics) {
-	w.diagnosed = append(w.diagnosed, diags...)
-	w.UI.Diagnose(diags)
+	return p, diags, checkBuildDir(p)
 }
 
 // Plan loads the project, probes the host environment and plans.
-func (w *Workspace) Plan() (*Project, error) {
-	w.diagnosed = nil
-	loaded, err := w.Load()
+func (w *Workspace) Plan() (*Project, error) { return (&build{Workspace: w}).planProject(nil) }
+
+// PlanFor plans, and returns the actions that names select.
+func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) {
+	return (&build{Workspace: w, req: Request{Targets: names}}).plan(nil)
+}
+
+// plan plans, and returns the actions that the request selects. If dynamic outputs are unknown, it
+// returns the actions with dynamic outputs. t is nil if the build tree is not locked.
+func (b *build) plan(t *Tree) (p *Project, want []graph.ActionID, err error) {
+	if p, err = b.planProject(t); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case len(p.Unsettled) > 0:
+		want = p.collects(nil)
+	case b.req.Command != nil:
+		want, err = b.req.Command.Select(p)
+	case b.CheckLink != nil:
+		want, err = p.selectChecks(b.req.Targets)
+	default:
+		want, err = p.Select(b.req.Targets)
+	}
+	return p, want, err
+}
+
+// planProject reads the manifest, probes the host environment and plans. It runs the dry runs of
+// nvcc, hipcc and clang that the plan needs, until the plan needs no more.
+func (b *build) planProject(t *Tree) (*Project, error) {
+	w := b.Workspace
+	loaded, printed, err := b.readManifest()
 	if err != nil {
 		return nil, err
 	}
@@ -88,16 +121,26 @@ func (w *Workspace) Plan() (*Project, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	made, err := p.make()
-	if err != nil {
-		return nil, err
+	env, keyEnv := environ()
+	p.steps = probe.OpenSteps(w.toolMemo(), p.Facts, env, keyEnv)
+	b.useSplitFailures(p, t)
+	p.Facts.DryRuns = p.steps.Runs
+	options := plan.Options{NoSplit: w.NoSplit, RequireSplit: w.RequireSplit, Exports: w.Exports, CheckLink: w.CheckLink}
+	made := plan.New(loaded, p.Facts, options)
+	for len(made.Questions) > 0 {
+		query := func() error { return p.steps.Query(context.Background(), made.Questions) }
+		line := fmt.Sprintf("asking the compilers for the steps of %d commands; the next build knows them", len(made.Questions))
+		if err := w.during(query, time.After(slowStep), line); err != nil {
+			return nil, err
+		}
+		made = plan.New(loaded, p.Facts, options)
 	}
 	loaded.Quote(made.Diagnostics)
-	w.diagnose(made.Diagnostics)
+	w.UI.Diagnose(made.Diagnostics)
 	if made.Graph == nil {
 		return nil, ErrDiagnosed
 	}
-	p.Graph, p.Exports = made.Graph, made.Exports
+	p.Graph, p.Exports, p.printed = made.Graph, made.Exports, append(printed, made.Diagnostics...)
 	for _, t := range loaded.Targets {
 		t.Sources = nil // not needed any more: 36 MB for 100,000 sources
 	}
@@ -112,50 +155,6 @@ func (p *Project) digestLists() {
 		p.listed[name] = trace.NamesBut(cache.Absolute(p.Root, name), p.w.StateDir(), entries)
 	}
 	p.Listed = nil
-}
-
-// PlanFor plans, and returns the actions that names select.
-func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) {
-	return w.planWith(func(p *Project) ([]graph.ActionID, error) {
-		if w.CheckLink != nil {
-			return p.selectChecks(names)
-		}
-		return p.Select(names)
-	})
-}
-
-// planWith plans, and returns the actions that choose selects. If dynamic outputs are unknown, it
-// returns the actions with dynamic outputs.
-func (w *Workspace) planWith(choose func(*Project) ([]graph.ActionID, error)) (*Project, []graph.ActionID, error) {
-	p, err := w.Plan()
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(p.Unsettled) > 0 {
-		return p, p.collects(nil), nil
-	}
-	want, err := choose(p)
-	return p, want, err
-}
-
-// make plans. It runs the dry runs of nvcc, hipcc and clang that the plan needs, until the plan
-// needs no more.
-func (p *Project) make() (plan.Plan, error) {
-	env, keyEnv := environ()
-	steps := probe.OpenSteps(p.w.toolMemo(p.Project), p.Facts, env, keyEnv)
-	p.distrust(steps)
-	p.Facts.DryRuns, p.steps = steps.Runs, steps
-	for {
-		made := plan.New(p.Project, p.Facts, plan.Options{NoSplit: p.w.NoSplit, RequireSplit: p.w.RequireSplit, Exports: p.w.Exports, CheckLink: p.w.CheckLink})
-		if len(made.Questions) == 0 {
-			return made, nil
-		}
-		ask := func() error { return steps.Query(context.Background(), made.Questions) }
-		line := fmt.Sprintf("asking the compilers for the steps of %d commands; the next build knows them", len(made.Questions))
-		if err := p.w.during(ask, time.After(slowStep), line); err != nil {
-			return made, err
-		}
-	}
 }
 
 // Archs returns the architectures that the CUDA toolkit supports, or none without a toolkit.
@@ -208,7 +207,7 @@ func NoGPU() string {
 
 // Request returns the probe request for the facts that the planner needs.
 func (w *Workspace) Request(p *manifest.Project) probe.Request {
-	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: w.toolMemo(p)}
+	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: w.toolMemo()}
 	r.NativeCPU = host.NativeCPU([]string{os.Getenv("NVCC_PREPEND_FLAGS"), os.Getenv("NVCC_APPEND_FLAGS")})
 	if tc, ok := p.Toolchains["cuda"]; ok {
 		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
@@ -248,20 +247,11 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 
 // toolMemo returns the file that caches facts about tools. It is beside the cache, so that a second
 // checkout need not query the tools again. Without a cache it is in the build tree.
-func (w *Workspace) toolMemo(p *manifest.Project) string {
+func (w *Workspace) toolMemo() string {
 	if !w.NoCache {
 		if dir, err := w.ActionCache(); err == nil {
 			return filepath.Join(dir, "tools")
 		}
 	}
-	return State(p, "tools")
-}
-
-// State returns a file under the build tree of a project that is not an output.
-func State(p *manifest.Project, name string) string {
-	dir := p.BuildDir
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(p.Root, dir)
-	}
-	return filepath.Join(dir, ".kbuild", name)
+	return filepath.Join(w.StateDir(), "tools")
 }

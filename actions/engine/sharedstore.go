@@ -213,4 +213,4 @@ func (w *Workspace) tellExecuted(s remote.Stats) {
 }
 
 // overdue returns after how long a remote action may get a local slot before other actions.
-func (t *Tree) overdue(a *graph.Action) time.Duration { return max(2*time.Second, 4*t.cost(a)) }
+func (t *Tree) overdue(a *graph.Action) time.Duration { return max(2*time.Second, 4*t.Cost(a)) }

@@ -4,7 +4,21 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
+
+// silent is a front that shows nothing.
+type silent struct{}
+
+func (silent) Enter()                                 {}
+func (silent) Diagnose(manifest.Diagnostics)          {}
+func (silent) Say(string)                             {}
+func (silent) Note(string)                            {}
+func (silent) Waiting(string)                         {}
+func (silent) UpToDate(int)                           {}
+func (silent) Begin(*Tree, []graph.ActionID) (r *Run) { return r }
 
 // noted is a front that tells of each line.
 type noted struct {

@@ -6,28 +6,51 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/remote"
 	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/tree"
+	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Tree is an open build tree. No other process builds in it until it is closed.
+// Tree is a locked build tree. It owns the lock and the database: no other process changes the
+// tree until it is closed. It has a Runner when it is open.
 type Tree struct {
 	Runner *execute.Runner
 	Store  *disk.Store // the action cache; nil if there is none
 
-	w      *Workspace
-	lock   *run.Lock
-	db     *tree.DB
+	w     *Workspace
+	state string
+	lock  *run.Lock
+	// When this kbuild started or, if it waited for another one, when it had the lock. Files that
+	// were written until then are older than this build.
+	begun  time.Time
+	db     *tree.DB // nil if it is not needed yet: see openDatabase
+	runner runner   // Runner, except in tests
 	files  *cache.Files
 	shared *sharedStore // Store with a remote cache behind it; nil if there is no remote cache
 	own    *disk.Store  // store of the build tree, if there is no action cache
 	limit  int64        // of either store, in bytes
+	peaks  peaks
+}
+
+// runner executes the actions of a graph, and knows what they observed.
+type runner interface {
+	sched.Runner
+	// Observed returns the paths that up-to-date actions observed, except the files whose digests
+	// were queried. ok is false if they may not be what the actions have read.
+	Observed(ids []graph.ActionID) (observed []cache.Observation, ok bool)
+	// Uses calls use for the paths that actions depend on, except files that other actions write.
+	// It returns the folders that compilers searched.
+	Uses(ids []graph.ActionID, use func(id graph.ActionID, path string)) (searched []string)
+	// Misparses returns the dry runs that kbuild was found to misparse.
+	Misparses() []execute.Misparse
 }
 
 // Large reports whether a build has so many actions that memory counts for more than the time to
@@ -42,43 +65,47 @@ func (t *Tree) giveBack() {
 	}
 }
 
-// openTree opens the database and the cache of the locked build tree. If there is an error, the
-// caller releases the lock, which may be released already.
-func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
-	tools, plain := map[string]string{}, map[string]bool{}
+// openTree opens the locked build tree for the plan.
+func (p *Project) openTree(t *Tree) error {
+	tools, plain, failures := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for name, tool := range p.Tools() {
 		tools[name] = tool.ID
 		if tool.Plain {
 			plain[name] = true
 		}
 	}
-	state := State(p.Project, "")
-	db, err := tree.Open(database(state))
-	if err != nil {
-		return nil, err
+	for question := range p.SplitFailures {
+		failures[question] = true
 	}
-	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Plain: plain, Misparsed: p.w.distrustedQuestions()}, p.Cache)
+	return t.open(p.Cache, execute.Config{Graph: p.Graph, Root: p.Root, Tools: tools, Plain: plain, Misparsed: failures})
 }
 
-// openTree opens the build tree with its files in the folder c.State. named is the remote cache
-// that the manifest names. The tree owns the lock and the database. They are released if there is
-// an error.
-func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config, named manifest.Cache) (*Tree, error) {
-	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(c.Root, db.Known)}
+// openDatabase opens the database, unless it is open.
+func (t *Tree) openDatabase() (err error) {
+	if t.db == nil {
+		t.db, err = tree.Open(database(t.state))
+	}
+	return err
+}
+
+// open opens the cache and prepares to run c.Graph. named is the remote cache that the manifest
+// names.
+func (t *Tree) open(named manifest.Cache, c execute.Config) (err error) {
+	if err := t.openDatabase(); err != nil {
+		return err
+	}
+	t.files = cache.NewFiles(c.Root, t.db.Known)
+	c.State = t.state
 	os.RemoveAll(filepath.Join(c.State, "parts"))
 	c.Env, c.KeyEnv = environ()
 	c.GPUEnv = run.GPUEnviron(os.Environ())
-	c.Begun, c.Files, c.Listing, c.Records = w.Begun, t.files, cache.NewListing(c.Root), db
-	var err error
-	if t.limit, err = w.CacheSize(); err == nil {
+	c.Begun, c.Files, c.Listing, c.Records = t.begun, t.files, cache.NewListing(c.Root), t.db
+	if t.limit, err = t.w.CacheSize(); err == nil {
 		err = t.openStore(&c, named)
 	}
 	t.Runner = execute.New(c)
-	if err != nil {
-		t.Close()
-		return nil, err
-	}
-	return t, nil
+	t.runner = t.Runner
+	return err
 }
 
 // openStore opens the shared cache. A build tree without it gets a small store of its own, for the
@@ -116,17 +143,24 @@ func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 		t.w.UI.Note("warning: --remote-exec needs a server, and there is none: name it with --remote, KBUILD_REMOTE or a cache block of the manifest")
 	default:
 		c.Remote = remote.New(remote.Config{Server: t.shared.remote, Platform: t.w.Platform,
-			Estimates: t.peaks(), Root: c.Root, Env: c.Env, KeyEnv: c.KeyEnv, Files: c.Files})
+			Estimates: t, Root: c.Root, Env: c.Env, KeyEnv: c.KeyEnv, Files: c.Files})
 	}
 	return nil
 }
 
-// Close saves what was learned. An error costs time in the next run, nothing else.
+// Close saves what was learned, and releases the lock. An error costs time in the next run, nothing
+// else.
 func (t *Tree) Close() {
-	if !t.w.DryRun {
-		t.db.Optimize()
+	defer t.lock.Release()
+	if t.db != nil {
+		if t.Runner != nil && !t.w.DryRun {
+			t.db.Optimize()
+		}
+		t.db.Close()
 	}
-	t.db.Close()
+	if t.Runner == nil { // it was not opened
+		return
+	}
 	counters := t.Runner.Counters()
 	if t.shared != nil {
 		s := t.shared.remote.Close()
@@ -142,7 +176,6 @@ func (t *Tree) Close() {
 	}
 	os.RemoveAll(filepath.Join(t.Runner.State, "parts"))
 	t.Runner.RemoveTemp()
-	t.lock.Release()
 }
 
 // collect evicts entries to keep a store below its limit, as far as it can.

@@ -2,19 +2,18 @@ package engine
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -39,46 +38,35 @@ import (
 // not among them. The view itself states that this command line builds these outputs from these
 // inputs. That stays true if other builds have changed the files and changed them back.
 
-// view is a build tree as one command line sees it.
-type view struct {
-	root, state string
-	key         [32]byte
-	began       time.Time
-}
-
 // database returns the database of the build tree with its files in the folder state.
 func database(state string) string { return filepath.Join(state, "tree.db") }
 
-// view returns nil for dry runs, for link checks, and for builds whose actions were not selected by
-// target name.
-func (w *Workspace) view(req Request) *view {
-	if w.DryRun || w.CheckLink != nil || req.Select != nil {
-		return nil
+// newBuild returns a build that nothing has been done for yet. It stores no view if it is a dry run
+// or a link check, or if its actions are not selected by target name.
+func (w *Workspace) newBuild(req Request) *build {
+	b := &build{Workspace: w, req: req, began: time.Now(), splitFailures: map[string]string{},
+		dynamic: dynamicOutputs{ended: map[string]sched.Status{}}}
+	// if the environment is invalid, reading the manifest reports why
+	if !w.DryRun && w.CheckLink == nil && req.Command == nil && w.writeOutEnv() == nil {
+		b.viewKey = w.viewKey(req.Targets)
 	}
-	if w.writeOutEnv() != nil {
-		return nil // reading the manifest reports why
-	}
-	root, _ := manifest.Locate(w.Manifest)
-	v := &view{root: root, state: w.StateDir(), began: time.Now()}
-	if !v.identify(w, req.Targets) {
-		return nil
-	}
-	return v
+	return b
 }
 
-// identify computes the key of all that determines a build besides files.
-func (v *view) identify(w *Workspace, targets []string) bool {
+// viewKey returns the key of all that determines a build besides files, or nil if it is not known.
+func (w *Workspace) viewKey(targets []string) *[32]byte {
 	exe, err := os.Executable()
 	if err != nil {
-		return false
+		return nil
 	}
 	self, err := cache.StatFile(exe)
 	if err != nil {
-		return false
+		return nil
 	}
 	m := w.Manifest
+	root, _ := manifest.Locate(m)
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", m.Version, self, exe, v.root, v.state, m.File)
+	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", m.Version, self, exe, root, w.StateDir(), m.File)
 	// maps print sorted
 	fmt.Fprintf(h, "%q %q %q %q %v %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit, w.RequireSplit)
 	fmt.Fprintf(h, "%q\n", targets)
@@ -91,76 +79,35 @@ func (v *view) identify(w *Workspace, targets []string) bool {
 	}
 	slices.Sort(env)
 	fmt.Fprintf(h, "%q%q", env, run.GPUEnviron(os.Environ()))
-	h.Sum(v.key[:0])
-	return true
+	return (*[32]byte)(h.Sum(nil))
 }
 
 // placeEnv lists the variables that determine where the cache is.
 var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
 
-// note is the data of a view besides observations and the plan.
+// note is the data of a view besides observations and the plan, as JSON.
 type note struct {
-	actions int              // number of actions that the command line selects
-	dirty   []graph.ActionID // of the packed graph: not up to date
+	Actions int              // number of actions that the command line selects
+	Dirty   []graph.ActionID `json:",omitempty"` // of the packed graph: not up to date
 	// of the packed graph: may depend on other paths than it was packed with
-	moved []graph.ActionID
+	Moved []graph.ActionID `json:",omitempty"`
 	// for code = ["native"]: the GPUs that the plan was made for, see probe.GPUs
-	gpus      string
-	cpu       string         // for -march=native: the same, see probe.CPU
-	printed   string         // diagnostics of the plan, as JSON
-	misparses string         // the verdicts that the plan was made with, see misparse.go
-	whole     string         // fallbacks, one per line
-	cache     manifest.Cache // of the manifest, which a build of a part does not read
+	GPUs string `json:",omitempty"`
+	// for -march=native: the same, see probe.CPU
+	CPU           string               `json:",omitempty"`
+	Printed       manifest.Diagnostics `json:",omitempty"` // of the plan
+	SplitFailures string               `json:",omitempty"` // of the plan, see splitfailure.go
+	Fallbacks     []string             `json:",omitempty"` // lines, see fallbacks.go
+	// of the manifest, which a build of a part does not read
+	Cache manifest.Cache `json:",omitzero"`
 }
 
-func (n note) encode() []byte {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(n.actions))
-	for _, ids := range [2][]graph.ActionID{n.dirty, n.moved} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(ids)))
-		for _, id := range ids {
-			b = binary.LittleEndian.AppendUint32(b, uint32(id))
-		}
-	}
-	for _, text := range [7]string{n.gpus, n.cpu, n.printed, n.misparses, n.whole, n.cache.Remote, strconv.FormatBool(n.cache.ReadOnly)} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
-		b = append(b, text...)
-	}
-	return b
-}
-
-// decodeNote decodes b without checks, since b has a checksum.
-func decodeNote(b []byte) note {
-	u32 := func() (n uint32) {
-		n, b = binary.LittleEndian.Uint32(b), b[4:]
-		return n
-	}
-	n := note{actions: int(u32())}
-	for _, ids := range [2]*[]graph.ActionID{&n.dirty, &n.moved} {
-		for range u32() {
-			*ids = append(*ids, graph.ActionID(u32()))
-		}
-	}
-	var readOnly string
-	for _, text := range [7]*string{&n.gpus, &n.cpu, &n.printed, &n.misparses, &n.whole, &n.cache.Remote, &readOnly} {
-		size := u32()
-		*text, b = string(b[:size]), b[size:]
-	}
-	n.cache.ReadOnly = readOnly != "false"
-	return n
-}
-
-// tell shows the diagnostics of the plan in a view.
-func (n *note) tell(w *Workspace) {
-	var diags manifest.Diagnostics
-	if n.printed != "" && json.Unmarshal([]byte(n.printed), &diags) == nil {
-		w.UI.Diagnose(diags)
-	}
-}
-
-// scan is what the last build with this command line stored, and what has changed since.
-type scan struct {
-	*view
+// lastView is the view that the last build with this command line stored, and what has changed
+// since.
+type lastView struct {
 	note
+	root   string
+	began  time.Time // of this build
 	db     *tree.DB
 	seen   *tree.View
 	fresh  map[int]cache.Stat // unchanged observations that have another stat
@@ -168,65 +115,52 @@ type scan struct {
 	was    string             // the last process that built in the tree
 }
 
-// scan compares the tree with the view of the last build. It returns nil if there is no view, or if
-// another process is building in the tree. The caller closes it.
-func (v *view) scan() *scan {
-	if v == nil {
+// load compares the tree with the view of the last build. It returns nil if there is no view, or if
+// another process is building in the tree. The caller closes the database.
+func (b *build) load() *lastView {
+	if b.viewKey == nil {
 		return nil
 	}
-	lock, ok := run.LookLock(filepath.Join(v.state, "lock"))
+	state := b.StateDir()
+	lock, ok := run.LookLock(filepath.Join(state, "lock"))
 	if !ok {
 		return nil
 	}
 	defer lock.Release()
-	db, err := tree.Open(database(v.state))
+	db, err := tree.Open(database(state))
 	if err != nil {
 		return nil
 	}
-	s := &scan{view: v, db: db, seen: db.View(v.key), was: lock.Was()}
-	if s.seen == nil || !s.look() {
+	root, _ := manifest.Locate(b.Manifest)
+	v := &lastView{root: root, began: b.began, db: db, seen: db.View(*b.viewKey), was: lock.Was()}
+	if v.seen == nil || json.Unmarshal(v.seen.Value(), &v.note) != nil || v.SplitFailures != string(db.Text(splitFailuresText)) ||
+		v.GPUs != "" && v.GPUs != probe.GPUs("/", os.Getenv) || v.CPU != "" && v.CPU != probe.CPU("/") {
 		db.Close()
 		return nil
 	}
-	return s
-}
-
-// look compares the observations with the files. ok is false if the view is not valid.
-func (s *scan) look() (ok bool) {
-	s.note = decodeNote(s.seen.Value())
-	if s.misparses != string(s.db.Text(misparsesText)) {
-		return false
+	if v.fresh, v.broken, err = v.seen.Check(root); err != nil {
+		db.Close()
+		return nil
 	}
-	if s.gpus != "" && s.gpus != probe.GPUs("/", os.Getenv) || s.cpu != "" && s.cpu != probe.CPU("/") {
-		return false
+	maps.DeleteFunc(v.fresh, func(_ int, st cache.Stat) bool {
+		return st == (cache.Stat{}) || !st.Before(b.began)
+	})
+	if len(v.fresh) > 0 && v.upToDate() {
+		// Without the new stats the next build compares contents again. No process builds in the
+		// tree now, but other builds may want to do the same.
+		if only, ok := run.TryLock(database(state)); ok {
+			v.seen.Refresh(v.fresh)
+			only.Release()
+		}
 	}
-	fresh, broken, err := s.seen.Check(s.root)
-	if err != nil {
-		return false
-	}
-	s.broken = broken
-	s.fresh = fresh
-	maps.DeleteFunc(s.fresh, func(_ int, st cache.Stat) bool { return st == (cache.Stat{}) || !st.Before(s.began) })
-	if len(s.fresh) > 0 && s.upToDate() {
-		s.refresh()
-	}
-	return true
-}
-
-// refresh stores the new stats. Without them the next build compares contents again. No process
-// builds in the tree during a scan, but other scans may want to do the same.
-func (s *scan) refresh() {
-	if only, ok := run.TryLock(database(s.state)); ok {
-		s.seen.Refresh(s.fresh)
-		only.Release()
-	}
+	return v
 }
 
 // upToDate reports whether all actions of the command line are up to date.
-func (s *scan) upToDate() bool { return s != nil && len(s.broken) == 0 && len(s.dirty) == 0 }
+func (v *lastView) upToDate() bool { return v != nil && len(v.broken) == 0 && len(v.Dirty) == 0 }
 
-func (s *scan) close() {
-	if s != nil {
-		s.db.Close()
+func (v *lastView) close() {
+	if v != nil {
+		v.db.Close()
 	}
 }

@@ -74,16 +74,16 @@ func (x *Watched) dir(p string) {
 // seen adds the observations of the last build, and what is recorded of its commands. ok is false
 // if they are incomplete.
 func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
-	v := w.view(Request{Targets: targets})
-	if v == nil {
+	b := w.newBuild(Request{Targets: targets})
+	if b.viewKey == nil {
 		return false
 	}
-	db, err := tree.Open(database(v.state))
+	db, err := tree.Open(database(w.StateDir()))
 	if err != nil {
 		return false
 	}
 	defer db.Close()
-	seen := db.View(v.key)
+	seen := db.View(*b.viewKey)
 	if seen != nil {
 		for _, o := range seen.All() {
 			x.observation(cache.Absolute(root, o.Path), o)

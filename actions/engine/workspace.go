@@ -45,10 +45,6 @@ type Workspace struct {
 	CheckLink    *plan.CheckLink // links the LTO-IR of modules
 	Begun        time.Time       // when this kbuild started
 	UI           UI
-
-	diagnosed  manifest.Diagnostics // of the last plan
-	chosen     chosenFiles          // see settle
-	distrusted map[string]string    // dry runs that are known to be misparsed, with the explanation
 }
 
 // UI requests a build and shows it.
@@ -70,14 +66,19 @@ type UI interface {
 	UpToDate(actions int)
 }
 
-// Run configures one run of the scheduler.
+// Run configures one run of the scheduler, and shows it.
 type Run struct {
-	Context  context.Context // canceled if the user interrupts
-	Options  sched.Options   // limits; the engine adds what it knows about actions
-	Observer sched.Observer
-	Diagnose func(manifest.Diagnostic) // shows what the run finds, above the progress
-	Finish   func(sched.Summary)       // shows the summary
-	End      func()                    // frees what Begin allocated
+	Context context.Context // canceled if the user interrupts
+	Options sched.Options   // limits; the engine adds what it knows about actions
+	Display
+}
+
+// Display shows a run.
+type Display interface {
+	sched.Observer
+	Diagnose(d manifest.Diagnostic) // shows what the run finds, above the progress
+	Finish(sum sched.Summary)       // shows the summary
+	Close()                         // frees what UI.Begin allocated
 }
 
 // UsageError is a mistake of the user: an invalid manifest, folder or name.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
-	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
@@ -26,12 +24,8 @@ func (cmd buildCmd) Run(c *cli) error {
 	if w.CheckLink, err = cmd.checkLink(); err != nil {
 		return err
 	}
-	req := engine.Request{Targets: c.named(cmd.Targets), Brief: !c.JSON && !c.Verbose && c.Trace == "" && len(c.KeepCode) == 0 && !c.reports()}
-	if len(c.KeepCode) > 0 {
-		req.Ran = func(ctx context.Context, p *engine.Project, t *engine.Tree, want []graph.ActionID) error {
-			return p.KeepCode(ctx, t, want, c.KeepCode)
-		}
-	}
+	incremental := !c.JSON && !c.Verbose && c.Trace == "" && len(c.KeepCode) == 0 && !c.reports()
+	req := engine.Request{Targets: c.named(cmd.Targets), AllowIncremental: incremental, KeepCode: c.KeepCode}
 	sum, err := w.Build(req)
 	if c.isNoTarget(err) && !strings.Contains(err.Error(), "did you mean") {
 		switch try := c.meantCommand(cmd.Targets); {

@@ -10,6 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/install"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 type installCmd struct {
@@ -27,19 +28,40 @@ func (cmd installCmd) Run(c *cli) error {
 	}
 	w := c.workspace()
 	w.Exports = true
-	var pkg *install.Package
-	choose := func(p *engine.Project) (want []graph.ActionID, err error) {
-		pkg, want, err = c.choose(p, cmd.Targets)
-		return want, err
+	command := &installation{cli: c, names: cmd.Targets, prefix: prefix, below: below}
+	return c.ended(w.Build(engine.Request{Command: command, SummaryFirst: !c.JSON}))
+}
+
+// installation implements engine.Command.
+type installation struct {
+	*cli
+	names         []string
+	prefix, below string
+	pkg           *install.Package
+}
+
+// Select plans the installation, and returns the actions that it needs.
+func (i *installation) Select(p *engine.Project) ([]graph.ActionID, error) {
+	names := i.names
+	if len(names) == 0 {
+		names = p.Graph.Default
 	}
-	put := func(*engine.Project, []graph.ActionID) error { return c.install(pkg, prefix, below) }
-	req := engine.Request{Select: choose}
-	if c.JSON {
-		req.Good = put // the finished event comes last
-	} else {
-		req.Done = put
+	labels, err := labelsOf(p, "install", names)
+	if err != nil {
+		return nil, err
 	}
-	return c.ended(w.Build(req))
+	labels = install.Labels(p.Exports, labels)
+	if len(labels) == 0 {
+		return nil, usagef("nothing of this is installed: libraries, executables and modules are")
+	}
+	var diags manifest.Diagnostics
+	i.pkg, diags = install.New(p.Project, p.Exports, labels, p.Archs())
+	p.Quote(diags)
+	i.Diagnose(diags)
+	if diags.HasErrors() {
+		return nil, engine.ErrDiagnosed
+	}
+	return p.Select(append(labels, i.pkg.Made()...))
 }
 
 // folders returns the prefix, and the folder that stands in for it under --destdir. Relative
@@ -59,29 +81,6 @@ func (cmd installCmd) folders(c *cli) (prefix, below string, err error) {
 		return "", "", err
 	}
 	return prefix, filepath.Join(dest, prefix), nil
-}
-
-// choose plans the installation of the named targets and returns the actions that it needs.
-func (c *cli) choose(p *engine.Project, names []string) (*install.Package, []graph.ActionID, error) {
-	if len(names) == 0 {
-		names = p.Graph.Default
-	}
-	labels, err := labelsOf(p, "install", names)
-	if err != nil {
-		return nil, nil, err
-	}
-	labels = install.Labels(p.Exports, labels)
-	if len(labels) == 0 {
-		return nil, nil, usagef("nothing of this is installed: libraries, executables and modules are")
-	}
-	pkg, diags := install.New(p.Project, p.Exports, labels, p.Archs())
-	p.Quote(diags)
-	c.Diagnose(diags)
-	if diags.HasErrors() {
-		return nil, nil, engine.ErrDiagnosed
-	}
-	want, err := p.Select(append(labels, pkg.Made()...))
-	return pkg, want, err
 }
 
 // labelsOf returns the labels of the targets that a command names.
@@ -110,34 +109,34 @@ type installedEvent struct {
 	Changed bool   `json:"changed"` // new, or its content differed
 }
 
-// install writes the files of a built package, or with -n lists them.
-func (c *cli) install(pkg *install.Package, prefix, below string) error {
+// OnSuccess writes the files of the built package, or with -n lists them.
+func (i *installation) OnSuccess(*engine.Project, []graph.ActionID) error {
 	changed := 0
-	for _, f := range pkg.Files() {
-		e := installedEvent{Event: "installed", Path: path.Join(prefix, f.Path), Link: f.Link}
+	for _, f := range i.pkg.Files() {
+		e := installedEvent{Event: "installed", Path: path.Join(i.prefix, f.Path), Link: f.Link}
 		if f.Link == "" {
 			e.Mode = fmt.Sprintf("%04o", f.Mode.Perm())
 		}
 		var err error
-		if !c.DryRun {
-			if e.Changed, err = pkg.Write(f, below); err != nil {
+		if !i.DryRun {
+			if e.Changed, err = i.pkg.Write(f, i.below); err != nil {
 				return fmt.Errorf("installing %s: %w", e.Path, err)
 			}
 		}
 		if e.Changed {
 			changed++
 		}
-		if c.JSON {
-			err = c.out.Event(e)
+		if i.JSON {
+			err = i.out.Event(e)
 		} else {
-			_, err = fmt.Fprintln(c.out.Paths(), e.Path)
+			_, err = fmt.Fprintln(i.out.Paths(), e.Path)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if !c.DryRun && !c.JSON {
-		c.Note(installedNote(changed, len(pkg.Files())-changed, below))
+	if !i.DryRun && !i.JSON {
+		i.Note(installedNote(changed, len(i.pkg.Files())-changed, i.below))
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (p *editedProject) buildWatched() (status int, printed string, partial bool
 	c := &cli{Dir: p.dir, Keep: new(failuresFlag), Color: "never", Progress: "plain", out: &term.Output{To: &out}, err: &out, begun: time.Now()}
 	w := c.workspace()
 	w.UI = watchedUI{c, &partial}
-	status = c.report(c.ended(w.Build(engine.Request{Brief: true})))
+	status = c.report(c.ended(w.Build(engine.Request{AllowIncremental: true})))
 	return status, out.String(), partial
 }
 

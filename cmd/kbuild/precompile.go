@@ -23,17 +23,18 @@ func (cmd precompileCmd) Run(c *cli) error {
 		return c.verify(cmd.Names)
 	}
 	c.fromMake(os.Getenv("MAKEFLAGS"))
-	w := c.workspace()
-	req := engine.Request{Select: func(p *engine.Project) ([]graph.ActionID, error) { return p.SelectModules(cmd.Names) }}
-	show := func(p *engine.Project, manifests []graph.ActionID) error { return c.printArtifacts(p, manifests) }
-	switch {
-	case c.DryRun:
-	case c.JSON:
-		req.Good = show // the finished event comes last
-	default:
-		req.Done = show
-	}
-	return c.ended(w.Build(req))
+	command := precompilation{c, cmd.Names}
+	return c.ended(c.workspace().Build(engine.Request{Command: command, SummaryFirst: !c.JSON}))
+}
+
+// precompilation implements engine.Command.
+type precompilation struct {
+	*cli
+	names []string
+}
+
+func (c precompilation) Select(p *engine.Project) ([]graph.ActionID, error) {
+	return p.SelectModules(c.names)
 }
 
 // artifactEvent is one file of a module. Its kind is "manifest" for the module's manifest.
@@ -48,9 +49,12 @@ type artifactEvent struct {
 	Size    int64             `json:"size"`
 }
 
-// printArtifacts prints the artifacts of each module, the manifest last. The output is one path per
+// OnSuccess prints the artifacts of each module, the manifest last. The output is one path per
 // line, relative to the start folder, or one event each with --json.
-func (c *cli) printArtifacts(p *engine.Project, manifests []graph.ActionID) error {
+func (c precompilation) OnSuccess(p *engine.Project, manifests []graph.ActionID) error {
+	if c.DryRun {
+		return nil
+	}
 	for _, id := range manifests {
 		name := p.Graph.Actions[id].Outputs[0]
 		m, self, err := modules.Load(cache.Absolute(p.Root, name))

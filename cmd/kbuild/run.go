@@ -27,22 +27,12 @@ func (cmd runCmd) Run(c *cli) error {
 	c.Quiet = c.Quiet || !c.Verbose && !term.IsTerminal(c.err) // stderr belongs to the program
 	c.quietEnd = true
 	w := c.workspace()
-	var program string
-	var project *engine.Project
-	choose := func(p *engine.Project) ([]graph.ActionID, error) {
-		t, err := cmd.target(p)
-		if err != nil {
-			return nil, err
-		}
-		program, project = t.Outputs[0], p
-		return p.Select([]string{t.Label})
-	}
-	good := false
-	sum, err := w.Build(engine.Request{Select: choose, Good: func(*engine.Project, []graph.ActionID) error { good = true; return nil }})
-	if err = c.ended(sum, err); err != nil || !good {
+	build := &runBuild{cmd: cmd}
+	sum, err := w.Build(engine.Request{Command: build})
+	if err = c.ended(sum, err); err != nil || !build.succeeded {
 		return err
 	}
-	argv := append([]string{cache.Absolute(project.Root, program)}, cmd.Args...)
+	argv := append([]string{cache.Absolute(build.project.Root, build.program)}, cmd.Args...)
 	if c.DryRun {
 		fmt.Fprintln(c.err, "kbuild: would run", term.Visible(term.ShellQuote(argv)))
 		return nil
@@ -54,8 +44,30 @@ func (cmd runCmd) Run(c *cli) error {
 		return err
 	}
 	c.out.Close()
-	err = unix.Exec(argv[0], argv, run.WithLibraryFolders(os.Environ(), project.LibraryFolders()))
+	err = unix.Exec(argv[0], argv, run.WithLibraryFolders(os.Environ(), build.project.LibraryFolders()))
 	return fmt.Errorf("starting %s: %w", argv[0], err)
+}
+
+// runBuild builds the program to run. It implements engine.Command.
+type runBuild struct {
+	cmd       runCmd
+	project   *engine.Project
+	program   string
+	succeeded bool
+}
+
+func (b *runBuild) Select(p *engine.Project) ([]graph.ActionID, error) {
+	t, err := b.cmd.target(p)
+	if err != nil {
+		return nil, err
+	}
+	b.project, b.program = p, t.Outputs[0]
+	return p.Select([]string{t.Label})
+}
+
+func (b *runBuild) OnSuccess(*engine.Project, []graph.ActionID) error {
+	b.succeeded = true
+	return nil
 }
 
 // target returns the executable that the command names, or the only one.

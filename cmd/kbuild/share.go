@@ -39,11 +39,11 @@ func (c *cli) ofAll() (l broker.Limits) {
 	return l
 }
 
-// share makes a run take leases from the broker. l holds the limits set for all builds. The caller
-// must call the returned function after the run.
-func (c *cli) share(l broker.Limits, o *sched.Options, project string, diagnose func(manifest.Diagnostic)) func() {
+// share returns a client of the broker, or nil if a run does not share the machine. l holds the
+// limits set for all builds. The caller closes the client.
+func (c *cli) share(l broker.Limits, diagnose func(manifest.Diagnostic)) *broker.Client {
 	if c.DryRun {
-		return func() {}
+		return nil
 	}
 	if mine := max(int(c.Jobs), jobserver.Jobs(os.Getenv("MAKEFLAGS"))); mine > cmp.Or(l.Processors, machine.Processors("/")) {
 		l.Processors = mine
@@ -54,14 +54,12 @@ func (c *cli) share(l broker.Limits, o *sched.Options, project string, diagnose 
 	client := broker.FromEnviron(os.Getenv, l, func(text string) {
 		diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text})
 	})
-	if client == nil {
-		return func() {}
+	if client != nil {
+		client.OnIdle(func() {
+			diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: "waiting for processors or memory that other kbuild processes have; `kbuild top` lists them"})
+		})
 	}
-	client.OnIdle(func() {
-		diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: "waiting for processors or memory that other kbuild processes have; `kbuild top` lists them"})
-	})
-	o.Broker = shared{client, project}
-	return client.Close
+	return client
 }
 
 // shared adapts a client of the broker to sched.Broker.

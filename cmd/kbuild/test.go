@@ -23,17 +23,17 @@ func (cmd testCmd) Run(c *cli) error {
 	if c.Keep == nil {
 		c.Keep = new(failuresFlag) // a failed test says nothing about the others
 	}
-	c.tests = &testRun{}
-	w := c.workspace()
-	sum, err := w.Build(engine.Request{Select: func(p *engine.Project) ([]graph.ActionID, error) { return cmd.choose(c, p) }})
+	c.tests = &testRun{selected: cmd.Names}
+	sum, err := c.workspace().Build(engine.Request{Command: c.tests})
 	if err == nil {
 		c.tests.tell(c)
 	}
 	return c.ended(sum, err)
 }
 
-// choose returns the actions of the selected tests that can run on this machine.
-func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
+// Select returns the actions of the selected tests that can run on this machine.
+func (r *testRun) Select(p *engine.Project) ([]graph.ActionID, error) {
+	r.skipped = nil // a build may plan again
 	var labels, names []string
 	for _, t := range p.Tests {
 		names = append(names, meantBy(t)...)
@@ -41,7 +41,7 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	if len(names) == 0 {
 		return nil, usagef("the manifest has no tests; `kbuild explain test` says how to write one")
 	}
-	for _, n := range cmd.Names {
+	for _, n := range r.selected {
 		if !slices.Contains(names, n) {
 			hint := ""
 			if near := manifest.Nearest(n, names); near != "" {
@@ -53,7 +53,7 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	noGPU := engine.NoGPU()
 	for _, t := range p.Tests {
 		label := "test." + t.Name
-		if len(cmd.Names) > 0 && !slices.ContainsFunc(meantBy(t), func(m string) bool { return slices.Contains(cmd.Names, m) }) {
+		if len(r.selected) > 0 && !slices.ContainsFunc(meantBy(t), func(m string) bool { return slices.Contains(r.selected, m) }) {
 			continue
 		}
 		why := ""
@@ -66,7 +66,7 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 			}
 		}
 		if why != "" {
-			c.tests.skipped = append(c.tests.skipped, [2]string{label, why})
+			r.skipped = append(r.skipped, [2]string{label, why})
 			continue
 		}
 		labels = append(labels, label)
@@ -76,6 +76,9 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	}
 	return p.Select(labels)
 }
+
+// OnSuccess implements engine.Command.
+func (*testRun) OnSuccess(*engine.Project, []graph.ActionID) error { return nil }
 
 // meantBy returns the names that select a test: its own and its program's, with and without the
 // kind. For an instance they include those of its block. The folders of the test select it too.
@@ -90,8 +93,10 @@ func meantBy(t manifest.Test) (names []string) {
 	return append(names, graph.Folders(t.Name)...)
 }
 
-// testRun counts tests. It implements sched.Observer.
+// testRun selects tests and counts them. It implements engine.Command and sched.Observer.
 type testRun struct {
+	selected []string // names; none means all
+
 	mu      sync.Mutex
 	passed  int
 	cached  int // included in passed

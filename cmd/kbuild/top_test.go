@@ -59,13 +59,11 @@ func TestLimitsOfAll(t *testing.T) {
 	if all.Processors != 3 || all.Memory != 5<<30 {
 		t.Errorf("of all: %+v", all)
 	}
-	if o, end := c.schedule(all); o.Jobs != 3 || o.Budget != 5<<30 {
-		end()
+	if o := c.schedule(all); o.Jobs != 3 || o.Budget != 5<<30 {
 		t.Errorf("-j %d --mem %d", o.Jobs, o.Budget)
 	}
 	c.Jobs, c.Mem.bytes = 2, 1<<30
-	if o, end := c.schedule(all); o.Jobs != 2 || o.Budget != 1<<30 {
-		end()
+	if o := c.schedule(all); o.Jobs != 2 || o.Budget != 1<<30 {
 		t.Errorf("-j %d --mem %d", o.Jobs, o.Budget)
 	}
 }

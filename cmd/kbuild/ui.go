@@ -26,7 +26,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// This file implements engine.Front for the command line.
+// This file implements engine.UI for the command line.
 
 // workspace builds the Workspace that the options describe.
 func (c *cli) workspace() *engine.Workspace {
@@ -132,31 +132,31 @@ func (c *cli) ended(sum sched.Summary, err error) error {
 	return err
 }
 
-// Enter implements engine.Front. It prints the directory so that editors can resolve file names.
+// Enter implements engine.UI. It prints the directory so that editors can resolve file names.
 func (c *cli) Enter() {
 	if c.Dir != "." && !c.Quiet && !c.JSON {
 		c.say("kbuild: Entering directory '%s'", c.Dir)
 	}
 }
 
-// Say implements engine.Front.
+// Say implements engine.UI.
 func (c *cli) Say(text string) { c.say("kbuild: %s", text) }
 
-// Note implements engine.Front.
+// Note implements engine.UI.
 func (c *cli) Note(text string) {
 	if !c.Quiet {
 		c.Say(text)
 	}
 }
 
-// Waiting implements engine.Front. The note is only for terminals, not for logs.
+// Waiting implements engine.UI. The note is only for terminals, not for logs.
 func (c *cli) Waiting(text string) {
 	if term.IsTerminal(c.err) && !term.InCI(os.Getenv) {
 		c.Note(text)
 	}
 }
 
-// Diagnose implements engine.Front. Diagnostics go to standard error, or become events with --json.
+// Diagnose implements engine.UI. Diagnostics go to standard error, or become events with --json.
 // A repeated plan of the same run does not print a diagnostic again.
 func (c *cli) Diagnose(all manifest.Diagnostics) {
 	diags := c.untold(all)
@@ -188,7 +188,7 @@ func (c *cli) untold(all manifest.Diagnostics) (diags manifest.Diagnostics) {
 	return diags
 }
 
-// UpToDate implements engine.Front.
+// UpToDate implements engine.UI.
 func (c *cli) UpToDate(actions int) {
 	if c.quietEnd {
 		return
@@ -197,40 +197,63 @@ func (c *cli) UpToDate(actions int) {
 		Finish(sched.Summary{Actions: actions, UpToDate: actions}, 0)
 }
 
-// Begin implements engine.Front.
+// Begin implements engine.UI.
 func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
-	start := time.Now()
-	large := t.Large() && os.Getenv("GOGC") == ""
-	if large {
+	d := &display{cli: c, start: time.Now(), large: t.Large() && os.Getenv("GOGC") == ""}
+	if d.large {
 		debug.SetGCPercent(60)
 	}
 	all := c.ofAll()
-	opts, closeJobs := c.schedule(all)
+	opts := c.schedule(all)
+	d.tokens, _ = opts.Jobserver.(*jobserver.Client)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	progress, observer := c.progress(want, opts, t)
-	closeBroker := c.share(all, &opts, t.Runner.Root, progress.Diagnostic)
-	return &engine.Run{Context: ctx, Options: opts, Observer: observer,
-		Diagnose: progress.Diagnostic,
-		Finish: func(sum sched.Summary) {
-			if c.quietEnd && sum.Failed+sum.Skipped == 0 && !sum.Interrupted {
-				progress.Clear()
-			} else {
-				progress.Finish(sum, time.Since(start))
-			}
-			if large { // the rest builds one view of the whole tree: much memory, little time
-				debug.SetGCPercent(10)
-			}
-		},
-		End: func() {
-			stop()
-			closeJobs()
-			closeBroker()
-		}}
+	d.stop = stop
+	d.progress, d.Observer = c.progress(want, opts, t)
+	if d.broker = c.share(all, d.progress.Diagnostic); d.broker != nil {
+		opts.Broker = shared{d.broker, t.Runner.Root}
+	}
+	return &engine.Run{Context: ctx, Options: opts, Display: d}
+}
+
+// display implements engine.Display.
+type display struct {
+	*cli
+	sched.Observer
+	progress *term.Progress
+	start    time.Time
+	large    bool // see Finish
+	stop     context.CancelFunc
+	tokens   *jobserver.Client // nil if there is no jobserver
+	broker   *broker.Client    // nil if the machine is not shared
+}
+
+// Diagnose implements engine.Display.
+func (d *display) Diagnose(diag manifest.Diagnostic) { d.progress.Diagnostic(diag) }
+
+// Finish implements engine.Display.
+func (d *display) Finish(sum sched.Summary) {
+	if d.quietEnd && sum.Failed+sum.Skipped == 0 && !sum.Interrupted {
+		d.progress.Clear()
+	} else {
+		d.progress.Finish(sum, time.Since(d.start))
+	}
+	if d.large { // the rest builds one view of the whole tree: much memory, little time
+		debug.SetGCPercent(10)
+	}
+}
+
+// Close implements engine.Display.
+func (d *display) Close() {
+	d.stop()
+	if d.tokens != nil {
+		d.tokens.Close()
+	}
+	d.broker.Close()
 }
 
 // schedule returns the limits of a run. Under make's jobserver its tokens limit the jobs; -j
 // applies only if given.
-func (c *cli) schedule(all broker.Limits) (sched.Options, func()) {
+func (c *cli) schedule(all broker.Limits) sched.Options {
 	o := sched.Options{Jobs: cmp.Or(int(c.Jobs), all.Processors), KeepGoing: 1, MaxLoad: float64(c.Load), Budget: cmp.Or(c.Mem.bytes, all.Memory)}
 	if o.Budget == 0 {
 		o.Budget = c.Mem.budget(machine.Memory("/"))
@@ -238,7 +261,6 @@ func (c *cli) schedule(all broker.Limits) (sched.Options, func()) {
 	if c.Keep != nil {
 		o.KeepGoing = int(*c.Keep)
 	}
-	closeJobs := func() {}
 	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
 	switch {
 	case err != nil:
@@ -246,7 +268,6 @@ func (c *cli) schedule(all broker.Limits) (sched.Options, func()) {
 		o.Jobs = 1
 	case client != nil:
 		o.Jobserver = client
-		closeJobs = func() { client.Close() }
 		if o.Jobs == 0 {
 			o.Jobs = 256
 		}
@@ -254,7 +275,7 @@ func (c *cli) schedule(all broker.Limits) (sched.Options, func()) {
 	if o.Jobs <= 0 {
 		o.Jobs = machine.Processors("/")
 	}
-	return o, closeJobs
+	return o
 }
 
 // progress creates the UI of a build. observer combines it with the trace, tests and reports in

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
-	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/actions/verify"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -80,18 +81,17 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 // rebuild builds targets, reruns all their actions and compares the outputs byte by byte.
 func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	w := c.workspace()
-	var again *verify.Rebuild
-	root, sum, err := w.RunAgain(cmd.Targets, func(_ context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
-		folder := engine.State(p.Project, "rebuilt")
-		os.RemoveAll(folder)
-		again = verify.NewRebuild(t.Runner, folder)
-		return again, nil
-	})
-	if again == nil {
+	p, t, want, err := w.Open(cmd.Targets)
+	if err != nil {
 		return err
 	}
+	folder := filepath.Join(w.StateDir(), "rebuilt")
+	os.RemoveAll(folder)
+	again := verify.NewRebuild(t.Runner, folder)
+	sum, err := p.Run(t, want, again)
+	t.Close()
 	checked, differ := again.Checked()
-	return errors.Join(c.ended(sum, err), c.showDifferences(root, checked, differ))
+	return errors.Join(c.ended(sum, err), c.showDifferences(p.Root, checked, differ))
 }
 
 func (c *cli) showDifferences(root string, checked int, differ []verify.Difference) error {
@@ -130,16 +130,20 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	if err := strace.Check(); err != nil {
 		return usagef("cache verify --trace runs commands under strace, which %v", err)
 	}
-	w := c.workspace()
-	var again *verify.Trace
-	_, sum, err := w.RunAgain(cmd.Targets, func(ctx context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
-		files, queried := p.Covered(ctx)
-		again = verify.NewTrace(t.Runner, files, queried)
-		return again, nil
-	})
-	if again == nil {
+	p, t, want, err := c.workspace().Open(cmd.Targets)
+	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	files, queried := p.Covered(ctx)
+	interrupted := ctx.Err() != nil
+	if stop(); interrupted {
+		t.Close()
+		return engine.InterruptedError{While: "querying the tools"}
+	}
+	again := verify.NewTrace(t.Runner, files, queried)
+	sum, err := p.Run(t, want, again)
+	t.Close()
 	checked, found := again.Found()
 	return errors.Join(c.ended(sum, err), c.showUnrecorded(checked, found))
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
@@ -52,7 +54,7 @@ func (cmd whyCmd) Run(c *cli) error {
 		return err
 	}
 	if len(cmd.What) == 0 && !c.JSON {
-		for _, why := range w.Misparsed() {
+		for _, why := range slices.Sorted(maps.Values(p.SplitFailures)) {
 			fmt.Fprintf(c.out, "misparsed: %s\n", why)
 		}
 	}
