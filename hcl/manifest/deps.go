@@ -10,11 +10,7 @@ import (
 )
 
 // deps reads a list of references to targets; a target that is listed twice counts once.
-func (r *reader) deps(name string) []Dep {
-	f := r.field(name)
-	if f == nil {
-		return nil
-	}
+func (r *reader) deps(f *field) []Dep {
 	var out []Dep
 	places, seen := literals(f.expr), map[string]bool{}
 	for _, e := range r.elements(f, "references") {
@@ -24,7 +20,7 @@ func (r *reader) deps(name string) []Dep {
 		}
 		t := e.EncapsulatedValue().(*target)
 		rng := places.take(t.label(), f.rng)
-		if !isTarget(t.kind) && !(t.kind == "group" && name == "targets") {
+		if !isTarget(t.kind) && !(t.kind == "group" && f.row.Name == "targets") {
 			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds(), ", ")+".", "%s is no target", t.label())
 			continue
 		}
@@ -58,7 +54,7 @@ func (l *loader) hasInstance(t *target, rng hcl.Range) bool {
 func (r *reader) noReference(f *field, e cty.Value, places places) {
 	s, ok := asText(e)
 	if !ok || e.Type() != cty.String {
-		r.l.errorAt(f.rng, "", "%s takes references such as library.solver, and one element is %s", f.name, typeName(e))
+		r.l.errorAt(f.rng, "", "%s takes references such as library.solver, and one element is %s", f.row.Name, typeName(e))
 		return
 	}
 	help := "System libraries go into libs."
@@ -68,7 +64,7 @@ func (r *reader) noReference(f *field, e cty.Value, places places) {
 			help = fmt.Sprintf("Write %s.%s, without quotes.", k, name)
 		}
 	}
-	r.l.errorAt(places.take(s, f.rng), help, "%s takes references such as library.solver, not strings", f.name)
+	r.l.errorAt(places.take(s, f.rng), help, "%s takes references such as library.solver, not strings", f.row.Name)
 }
 
 // checkDeps reports targets that depend on themselves, also through a generated source.

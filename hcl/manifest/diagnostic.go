@@ -131,6 +131,13 @@ func (l *loader) add(d Diagnostic) {
 	l.diags = append(l.diags, d)
 }
 
+// addQuoted adds a diagnostic whose source lines are not set.
+func (l *loader) addQuoted(d Diagnostic) {
+	ds := Diagnostics{d}
+	l.project.Quote(ds)
+	l.add(ds[0])
+}
+
 func (l *loader) errorAt(r hcl.Range, detail, format string, args ...any) {
 	l.add(l.at(r, detail, fmt.Sprintf(format, args...)))
 }

@@ -61,7 +61,7 @@ func (r *reader) forEach() (list []each) {
 			list = append(list, each{key, values[key]})
 		}
 	case isList(f.val):
-		for _, it := range r.textItems(f) {
+		for _, it := range r.items(f) {
 			list = append(list, each{it.text, cty.StringVal(it.text)})
 		}
 	default:
@@ -72,7 +72,7 @@ func (r *reader) forEach() (list []each) {
 	for _, e := range list {
 		switch {
 		case !targetName().MatchString(e.key):
-			r.l.errorAt(r.keyRange(f, e.key), "Letters, digits and _ . + - may be used: keys become names of files.", "%q cannot be a key of for_each", e.key)
+			r.l.errorAt(f.keyRange(e.key), "Letters, digits and _ . + - may be used: keys become names of files.", "%q cannot be a key of for_each", e.key)
 		case seen[e.key]:
 			r.l.errorAt(f.rng, "", "for_each has %s twice", e.key)
 		}

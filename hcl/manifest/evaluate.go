@@ -110,7 +110,7 @@ func (l *loader) declareAttrs(b *block) {
 func (l *loader) inherited(b *block, name string) cty.Value {
 	if d := l.defaultsFor(b, name); d != nil {
 		v := l.value(attrAddr(d.key(), name))
-		if isPath(name) {
+		if b.schema.Attribute(name).path {
 			v = rebased(v, d.dir, b.dir)
 		}
 		return v

@@ -41,22 +41,20 @@ func LostNVCC(flag string) (why, help string) {
 	return "", ""
 }
 
-func (r *reader) flags() *Flags {
-	out := &Flags{}
-	f := r.field("flags")
-	if f == nil {
-		return out
-	}
-	out.At = map[string]Pos{}
+// flags reads a map of lists of options by tool.
+func (r *reader) flags(f *field) Flags {
 	if !isMap(f.val) {
-		r.l.errorAt(f.rng, "", `flags needs a map by tool, such as { nvcc = ["-lineinfo"] }, not %s`, typeName(f.val))
-		return out
+		r.l.errorAt(f.rng, "", `flags needs a map by tool, such as { nvcc = ["-lineinfo"] }, not %s`,
+			typeName(f.val))
+		return Flags{}
 	}
+	out := Flags{At: map[string]Pos{}}
 	places := literals(f.expr)
 	values := f.val.AsValueMap()
 	for _, tool := range sortedKeys(values) {
 		if !slices.Contains(flagTools, tool) {
-			r.l.errorAt(r.keyRange(f, tool), knownNames("tool", flagTools), "flags has no tool %q%s", tool, didYouMean(tool, flagTools))
+			r.l.errorAt(f.keyRange(tool), knownNames("tool", flagTools), "flags has no tool %q%s",
+				tool, didYouMean(tool, flagTools))
 			continue
 		}
 		*out.of(tool) = r.toolFlags(f, tool, values[tool], places, out.At)
@@ -76,14 +74,14 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places, at
 		return nil
 	}
 	if !isList(v) {
-		r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, not %s", tool, typeName(v))
+		r.l.errorAt(f.keyRange(tool), "", "flags.%s needs a list of strings, not %s", tool, typeName(v))
 		return nil
 	}
 	var written []item
 	for _, e := range v.AsValueSlice() {
 		s, ok := asText(e)
 		if !ok {
-			r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, and one element is %s", tool, typeName(e))
+			r.l.errorAt(f.keyRange(tool), "", "flags.%s needs a list of strings, and one element is %s", tool, typeName(e))
 			continue
 		}
 		written = append(written, item{s, places.take(s, f.rng)})

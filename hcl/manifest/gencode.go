@@ -2,12 +2,8 @@ package manifest
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
-
-	"github.com/hashicorp/hcl/v2"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
@@ -15,89 +11,67 @@ import (
 // A gencode block is a named list of code to ship. A target refers to one, or has its own list in
 // the attribute code. --arch replaces both.
 
-// decodeGencode checks a block; targets read it again through their references.
-func (l *loader) decodeGencode(b *block) {
-	r := l.reader(b, nil)
-	r.required()
-	l.gencodeOf(b)
-}
-
 // gencodeOf reads a gencode block.
 func (l *loader) gencodeOf(b *block) Gencode {
-	r := l.reader(b, nil)
-	return Gencode{Code: l.replaceArch(r.codes("code")), ArchList: r.codes("arch_list")}
+	g, ok := l.gencodes[b]
+	if !ok {
+		rec := &record{}
+		l.reader(b, nil).decode(rec)
+		g = Gencode{Code: l.replaceArch(rec.code), ArchList: rec.archList}
+		l.gencodes[b] = g
+	}
+	return g
 }
 
-// gencode reads the attribute gencode or code of a target.
-func (r *reader) gencode() Gencode {
-	if a, b := r.b.body.Attributes["code"], r.b.body.Attributes["gencode"]; a != nil && b != nil {
-		r.l.bothAt(a.NameRange, b.NameRange, "and here", "Keep one of them.", "%s says what it ships twice", r.b.heading())
-		return Gencode{}
-	}
-	if r.find("code") != nil {
-		return Gencode{Code: r.l.replaceArch(r.codes("code"))}
-	}
-	f := r.field("gencode")
-	if f == nil {
-		return Gencode{}
-	}
-	if f.val.Type() != referenceType {
-		r.gencodeHint(f)
-		return Gencode{}
-	}
-	t := f.val.EncapsulatedValue().(*target)
-	if t.kind != "gencode" {
+// gencode reads a reference to a gencode block.
+func (r *reader) gencode(f *field) Gencode {
+	if f.val.Type() == referenceType {
+		t := f.val.EncapsulatedValue().(*target)
+		if t.kind == "gencode" {
+			return r.l.gencodeOf(r.l.named[t.label()])
+		}
 		r.l.errorAt(f.rng, "Write gencode = gencode.NAME.", "%s is no gencode", t.label())
 		return Gencode{}
 	}
-	return r.l.gencodeOf(r.l.named[t.label()])
-}
-
-func (r *reader) gencodeHint(f *field) {
-	s, ok := asText(f.val)
-	switch {
+	switch s, ok := asText(f.val); {
 	case ok && slices.Contains(r.l.names["gencode"], s):
-		r.l.errorAt(f.rng, "Write gencode."+s+", without quotes.", "gencode needs a reference, not a string")
+		r.l.errorAt(f.rng, "Write gencode."+s+", without quotes.",
+			"gencode needs a reference, not a string")
 	case ok || isList(f.val):
-		r.l.errorAt(f.rng, `Write gencode.NAME, or code = ["sm_90"] for a list of its own.`, "gencode needs a reference, not %s", typeName(f.val))
+		r.l.errorAt(f.rng, `Write gencode.NAME, or code = ["sm_90"] for a list of its own.`,
+			"gencode needs a reference, not %s", typeName(f.val))
 	default:
 		r.wrong(f, "a reference such as gencode.NAME")
 	}
+	return Gencode{}
 }
 
 // codes reads a list of code names.
-func (r *reader) codes(name string) []gencode.Code {
-	f := r.field(name)
-	if f == nil {
-		return nil
-	}
+func (r *reader) codes(f *field) []gencode.Code {
 	var out []gencode.Code
-	first := map[gencode.Code]hcl.Range{}
-	for _, it := range r.textItems(f) {
+	for _, it := range r.items(f) {
 		c, err := gencode.Parse(it.text)
 		if err != nil {
 			r.l.errorAt(it.rng, codeHelp, "%q is no architecture%s", it.text, codeMeant(it.text))
-			continue
-		}
-		if _, ok := first[c]; !ok {
+		} else if !slices.Contains(out, c) {
 			out = append(out, c)
 		}
-		first[c] = it.rng
 	}
 	if isEmpty(f.val) {
-		r.l.errorAt(f.rng, codeHelp, "%s is empty", name)
+		r.l.errorAt(f.rng, codeHelp, "%s is empty", f.row.Name)
 	}
-	if slices.ContainsFunc(out, isGFX) && slices.ContainsFunc(out, func(c gencode.Code) bool { return !isGFX(c) }) {
-		r.l.errorAt(f.rng, "Make two targets, one for each vendor.", "%s mixes CUDA and HIP code", name)
+	nvidia := func(c gencode.Code) bool { return !isGFX(c) }
+	if slices.ContainsFunc(out, isGFX) && slices.ContainsFunc(out, nvidia) {
+		r.l.errorAt(f.rng, "Make two targets, one for each vendor.",
+			"%s mixes CUDA and HIP code", f.row.Name)
 	}
 	return out
 }
 
 const codeHelp = "sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets."
 
-var looseCode = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
-})
+var looseCode = pattern(
+	`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
 
 // codeMeant suggests a name for spellings of other tools: sm80, 8.0, 80-real, SM_90.
 func codeMeant(s string) string {

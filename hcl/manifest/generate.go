@@ -24,37 +24,19 @@ import (
 
 func (l *loader) decodeGenerate(b *block) {
 	r := l.reader(b, nil)
-	r.required()
-	t := r.newTarget(Generate)
+	rec := r.newTarget(Generate)
+	t := rec.Target
 	t.Patterns = l.patterns(b)
 	t.Outputs, _ = l.made(b)
-	t.Command = plainTexts(r.texts("command"))
-	if f := r.field("command"); f != nil && isList(f.val) && (len(t.Command) == 0 || t.Command[0] == "") {
-		l.errorAt(f.rng, `Write the program and its arguments: ["python3", "tools/make.py", self.outputs[0]]. There is no shell.`, "the command of %s is empty", b.heading())
+	f := r.field("command")
+	if f != nil && isList(f.val) && (len(t.Command) == 0 || t.Command[0] == "") {
+		l.errorAt(f.rng, `Write the program and its arguments: ["python3", "tools/make.py", `+
+			`self.outputs[0]]. There is no shell.`, "the command of %s is empty", b.heading())
 	}
-	for _, it := range r.texts("inputs") {
-		p := r.sourcePath(it.text)
-		if l.generated[p] != "" || l.mustExist(p, it.rng) {
-			t.Inputs = append(t.Inputs, p)
-		}
+	if rec.depfile != "" {
+		t.Depfile = cleanPath(rec.depfile)
 	}
-	t.Memory = r.size("memory")
-	t.Depfile = r.depfile()
 	l.project.Targets = append(l.project.Targets, t)
-}
-
-// depfile reads the name of the dependency file in the folder of a generate block; "" if there is
-// none.
-func (r *reader) depfile() string {
-	name, ok := r.text("depfile")
-	if !ok {
-		return ""
-	}
-	if p := cleanPath(name); p != "." && filepath.IsLocal(p) {
-		return p
-	}
-	r.l.errorAt(r.find("depfile").Expr.Range(), "It is relative to the folder that the command writes to.", "depfile: %q is no file in that folder", name)
-	return ""
 }
 
 // self returns the variable self for the command of a block.
@@ -78,10 +60,14 @@ func (l *loader) outputs(b *block) []item {
 	var out []item
 	first := map[string]hcl.Range{}
 	r := l.reader(b, nil)
-	if f := r.field("outputs"); f != nil && isEmpty(f.val) {
+	f := r.field("outputs")
+	if f == nil {
+		return nil
+	}
+	if isEmpty(f.val) {
 		l.errorAt(f.rng, "Name the files that the command writes.", "%s has no outputs", b.heading())
 	}
-	for _, it := range r.texts("outputs") {
+	for _, it := range r.items(f) {
 		p := cleanPath(it.text)
 		switch prev, twice := first[p]; {
 		case filepath.IsAbs(p) || strings.HasPrefix(p, "../") || p == "..":
@@ -208,7 +194,11 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 			}
 		}
 	}
-	for _, d := range r.deps("deps") {
+	var deps []Dep
+	if f := r.field("deps"); f != nil {
+		deps = r.deps(f)
+	}
+	for _, d := range deps {
 		base, _, _ := strings.Cut(d.Label, ":")
 		if other := l.named[base]; other != nil && !l.known(other, needed) {
 			return false

@@ -222,20 +222,11 @@ func (l *loader) nearestDefaults(dir, name string) *block {
 	}
 }
 
-// isPath reports whether an attribute contains a path or a list of paths.
-func isPath(attribute string) bool {
-	switch attribute {
-	case "sources", "includes", "private_includes", "lib_dirs", "public_headers", "inputs", "outputs", "archive", "shared", "data":
-		return true
-	}
-	return false
-}
-
 // seenFrom returns the address of an attribute's value with paths relative to dir.
 func (l *loader) seenFrom(dir, key, attr string) string {
 	addr := attrAddr(key, attr)
 	b := l.named[key]
-	if b == nil || b.dir == dir || !isPath(attr) {
+	if b == nil || b.dir == dir || !b.schema.Attribute(attr).path {
 		return addr
 	}
 	view := addr + viewed + dir
@@ -301,11 +292,8 @@ func (l *loader) checkPrograms() {
 	for _, t := range l.project.Targets {
 		for up := dirAbove(strings.ToLower(t.OutputName)); t.Kind == Executable && up != ""; up = dirAbove(up) {
 			if file := named[up]; file != nil {
-				d := Diagnostic{Summary: fmt.Sprintf("%s would be a file, and a folder for %s", l.buildPath("bin", file.OutputName), t.Label()),
-					Detail: "Give " + file.Label() + " an output_name.", Pos: file.Pos, Also: Place{Pos: t.Pos, Say: "in that folder"}}
-				ds := Diagnostics{d}
-				l.project.Quote(ds)
-				l.add(ds[0])
+				l.addQuoted(Diagnostic{Summary: fmt.Sprintf("%s would be a file, and a folder for %s", l.buildPath("bin", file.OutputName), t.Label()),
+					Detail: "Give " + file.Label() + " an output_name.", Pos: file.Pos, Also: Place{Pos: t.Pos, Say: "in that folder"}})
 			}
 		}
 	}

@@ -75,6 +75,7 @@ type loader struct {
 	generated map[string]string     // label of the generate block by path of its output
 	madeAs    map[string]string     // the same by the name of the output, see outputNames
 	matches   map[string]globMatch  // by patterns
+	gencodes  map[*block]Gencode    // by gencode block
 	lists     map[*block][]string   // dynamic outputs of generate blocks, see made
 }
 
@@ -138,6 +139,7 @@ func newLoader(opts Options) *loader {
 		lists:     map[*block][]string{},
 		reported:  map[reported]bool{},
 		imported:  map[string]*block{},
+		gencodes:  map[*block]Gencode{},
 	}
 	if opts.FS == nil {
 		l.fsys.FS = regular.DirFS{Root: root, Most: MaxSource}
@@ -165,11 +167,8 @@ func buildDir(dir, root string, opts Options) string {
 // decode turns blocks into the project after every expression is resolved. It starts with generated
 // files, since sources of other targets may be generated.
 func (l *loader) decode() {
-	l.decodeKbuild()
-	l.decodePackage()
-	l.decodeCache()
 	l.project.Archs = l.archs() // reports errors in --arch even if no target uses it
-	l.decodeDefaults()
+	l.decodeSettings()
 	l.collectOutputs()
 	if first := l.unsettled(); len(first) > 0 {
 		l.settleFirst(first)
@@ -181,7 +180,7 @@ func (l *loader) decode() {
 		case "toolchain":
 			l.decodeToolchain(b)
 		case "gencode":
-			l.decodeGencode(b)
+			l.gencodeOf(b)
 		case "library":
 			l.decodeLibrary(b)
 		case "executable":

@@ -90,7 +90,7 @@ func multiply(points []instance, axis string, values []cty.Value) []instance {
 
 // axis checks the values of one axis.
 func (r *reader) axis(f *field, name string, v cty.Value) []cty.Value {
-	rng := r.keyRange(f, name)
+	rng := f.keyRange(name)
 	if !hclsyntax.ValidIdentifier(name) {
 		r.l.errorAt(rng, "It is read as matrix.NAME.", "%q is no name for an axis", name)
 	}

@@ -7,10 +7,8 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -167,7 +165,7 @@ func (l *loader) unknownBlock(hb *hclsyntax.Block, in *Block) {
 }
 
 // targetName matches names that can become part of a file name.
-var targetName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`) })
+var targetName = pattern(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 
 // block checks labels, attributes and nested blocks. It returns nil if the label is missing.
 func (l *loader) block(hb *hclsyntax.Block, s *Block, dir string) *block {

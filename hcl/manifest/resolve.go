@@ -313,13 +313,9 @@ func literalKeys(e hclsyntax.Expression) ([]string, bool) {
 	}
 	var keys []string
 	for _, item := range obj.Items {
-		k := hcl.ExprAsKeyword(item.KeyExpr)
-		if k == "" {
-			v, diags := item.KeyExpr.Value(nil)
-			if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-				return nil, false
-			}
-			k = v.AsString()
+		k, ok := literalKey(item.KeyExpr)
+		if !ok {
+			return nil, false
 		}
 		keys = append(keys, k)
 	}

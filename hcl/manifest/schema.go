@@ -6,8 +6,7 @@ import (
 )
 
 // The language is data: Schema describes the blocks, their attributes, the types, and what each
-// attribute becomes. The decoder rejects unknown names, and panics if the code reads an attribute
-// that is not in the schema. The reference (docs/manifest.md, kbuild explain, man pages, the JSON
+// attribute becomes, and where its value goes (decode.go). Unknown names are rejected. The reference (docs/manifest.md, kbuild explain, man pages, the JSON
 // schema) is generated from it. A test sets every attribute to a value of another type, to find
 // attributes that no code reads.
 //
@@ -43,6 +42,13 @@ type Attribute struct {
 	Becomes   string // the part before the first semicolon is for the example, with nvcc and gcc
 	See       string // a page of docs
 	Keys      []Attribute
+
+	to      func(*record) any // returns a pointer to the field that it sets
+	form    *form             // of a string, or of the elements of a list
+	path    bool              // it has paths, relative to the folder of its manifest
+	exists  bool              // the files of its paths exist, or are generated
+	option  string            // "-I" if its names stand behind this option of compilers
+	missing string            // help if a required attribute is missing
 }
 
 // Type is the type of an attribute's value.

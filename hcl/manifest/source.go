@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -29,21 +31,22 @@ func LanguageOf(file string) string { return byEnding[path.Ext(file)] }
 
 var headers = []string{".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".inc", ".ipp", ".tpp"}
 
-// sources reads the sources of t and applies its partitions.
-func (r *reader) sources(t *Target) []Source {
-	items := r.texts("sources")
-	if r.b.body.Attributes["sources"] == nil && !r.b.misspelt["sources"] {
-		r.l.errorAt(r.b.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
-	} else if f := r.field("sources"); f != nil && isEmpty(f.val) {
+// sources reads the sources of a target and applies its partitions.
+func (r *reader) sources(rec *record) []Source {
+	l, items := r.l, rec.sources
+	if f := r.field("sources"); f != nil && isEmpty(f.val) {
 		help := `Write for example sources = glob("src/*.cu").`
 		if r.b.kind == "library" {
 			help = `Write for example sources = glob("src/*.cu"), or sources = [] for a library of headers.`
 		}
-		r.l.errorAt(f.rng, help, "%s has no sources", r.b.heading())
+		l.errorAt(f.rng, help, "%s has no sources", r.b.heading())
 	}
-	if r.l.sources += len(items); r.l.sources > maxSources {
-		if r.l.sources-len(items) <= maxSources {
-			r.l.errorAt(r.b.rng, "A source counts once for each target and each instance of a module.", "the targets of this manifest have more than %d sources", maxSources)
+	before := l.sources
+	if l.sources += len(items); l.sources > maxSources {
+		if before <= maxSources {
+			l.errorAt(r.b.rng,
+				"A source counts once for each target and each instance of a module.",
+				"the targets of this manifest have more than %d sources", maxSources)
 		}
 		return nil
 	}
@@ -52,45 +55,25 @@ func (r *reader) sources(t *Target) []Source {
 	}
 	items = r.distinct(items)
 	parts := r.partitions(items)
-	target := r.values(t)
-	hip := slices.ContainsFunc(t.Gencode.Code, isGFX)
-	// By name of the partition: 100,000 sources share them.
-	values := map[string]partitionValues{"": target}
+	hip := slices.ContainsFunc(rec.Gencode.Code, isGFX)
+	// By partition: 100,000 sources share them.
+	settings := map[*partition]Source{}
 	out := make([]Source, 0, len(items))
 	for _, it := range items {
-		p := parts[it.text]
-		v, ok := values[p.Partition]
+		p := parts[it.text].partition
+		s, ok := settings[p]
 		if !ok {
-			v = p.over(target)
-			values[p.Partition] = v
+			s = rec.settings(p)
+			settings[p] = s
 		}
-		s := v.Source
-		s.Path, s.Pos, s.Generated = it.text, position(it.rng), r.l.generated[it.text]
+		s.Path, s.Pos, s.Generated = it.text, position(it.rng), l.generated[it.text]
 		if r.checkSource(&s, it.rng, hip) {
-			s.Std = v.standards.of(s.Language)
-			r.checkCode(&s, v.code, hip)
+			s.Std = rec.standard(s.Language, p)
+			r.checkCode(&s, p, hip)
 			out = append(out, s)
 		}
 	}
 	return out
-}
-
-// sourcePath returns a path as Project spells it: relative if it is inside the project.
-func (r *reader) sourcePath(s string) string {
-	if s == "" {
-		return s
-	}
-	return r.rooted(inFolder(r.b.dir, cleanPath(s)))
-}
-
-// rooted returns a path as Project spells it. p is absolute or relative to the root.
-func (r *reader) rooted(p string) string {
-	if filepath.IsAbs(p) {
-		if rel, err := filepath.Rel(r.l.project.Root, p); err == nil && filepath.IsLocal(rel) {
-			return filepath.ToSlash(rel)
-		}
-	}
-	return p
 }
 
 // distinct drops and reports a source that is listed twice: its object would be linked twice.
@@ -99,7 +82,8 @@ func (r *reader) distinct(items []item) []item {
 	var out []item
 	for _, it := range items {
 		if f, ok := first[it.text]; ok {
-			r.l.bothAt(it.rng, f.rng, "first here", "Wrap lists that overlap in distinct().", "%s is twice among the sources of %s", it.text, r.b.heading())
+			r.l.bothAt(it.rng, f.rng, "first here", "Wrap lists that overlap in distinct().",
+				"%s is twice among the sources of %s", it.text, r.b.heading())
 			continue
 		}
 		first[it.text] = it
@@ -110,26 +94,30 @@ func (r *reader) distinct(items []item) []item {
 
 // checkSource sets the language of s and checks that its file exists.
 func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
-	ending := path.Ext(s.Path)
+	l, ending := r.l, path.Ext(s.Path)
 	switch {
 	case s.Path == "":
-		r.l.errorAt(rng, "", "sources has an empty element")
+		l.errorAt(rng, "", "sources has an empty element")
 		return false
 	case strings.HasPrefix(s.Path, "-"):
-		r.l.errorAt(rng, "Rename it, or move it into a folder.", "compilers take %s for an option", s.Path)
+		l.errorAt(rng, "Rename it, or move it into a folder.",
+			"compilers take %s for an option", s.Path)
 		return false
 	case strings.ContainsFunc(s.Path, unicode.IsControl):
-		r.l.errorAt(rng, "Rename it.", "compilers cannot tell of a file with the name %q: it holds a control character", s.Path)
+		l.errorAt(rng, "Rename it.",
+			"compilers cannot tell of a file with the name %q: it holds a control character", s.Path)
 		return false
-	case r.l.isFolder(s.Path):
-		r.l.errorAt(rng, fmt.Sprintf("Write glob(%q) for the files in it.", s.Path+"/*.cu"), "%s is a folder", s.Path)
+	case l.isFolder(s.Path):
+		l.errorAt(rng, fmt.Sprintf("Write glob(%q) for the files in it.", s.Path+"/*.cu"),
+			"%s is a folder", s.Path)
 		return false
 	case s.Language != "":
 	case slices.Contains(headers, ending):
-		r.l.errorAt(rng, "Drop it from sources: compilers find headers through includes, and kbuild learns which were read.", "%s is a header", s.Path)
+		l.errorAt(rng, "Drop it from sources: compilers find headers through includes, and kbuild "+
+			"learns which were read.", "%s is a header", s.Path)
 		return false
 	case byEnding[ending] == "":
-		r.l.errorAt(rng, endingHelp(ending), "cannot tell the language of %s", s.Path)
+		l.errorAt(rng, endingHelp(ending), "cannot tell the language of %s", s.Path)
 		return false
 	default:
 		s.Language = byEnding[ending]
@@ -140,18 +128,25 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	if s.Language != "cuda" && s.Language != "hip" {
 		s.Mode = ""
 	}
-	return s.Generated != "" || r.l.mustExist(s.Path, rng)
+	return s.Generated != "" || l.mustExist(s.Path, rng)
 }
 
 // checkCode reports code of a partition that a device link does not allow: nvlink silently omits
 // code that one object lacks.
-func (r *reader) checkCode(s *Source, at hcl.Range, hip bool) {
-	if s.Code != nil && isGFX(s.Code[0]) != hip {
-		r.l.errorAt(at, "Make two targets, one for each vendor.", "%s is compiled for %s, and its target ships code of another vendor", s.Path, s.Code[0])
+func (r *reader) checkCode(s *Source, p *partition, hip bool) {
+	if s.Code == nil {
+		return
 	}
-	if s.Code != nil && s.Mode != "whole" && s.Mode != "" {
-		r.l.errorAt(at, `Put these sources into a library of their own, or set mode = "whole" here.`,
-			"%s has mode %q, and a device link needs the same code of all its sources", s.Path, s.Mode)
+	at := p.b.body.Attributes["code"].NameRange
+	if isGFX(s.Code[0]) != hip {
+		r.l.errorAt(at, "Make two targets, one for each vendor.",
+			"%s is compiled for %s, and its target ships code of another vendor", s.Path, s.Code[0])
+	}
+	if s.Mode != "whole" && s.Mode != "" {
+		r.l.errorAt(at,
+			`Put these sources into a library of their own, or set mode = "whole" here.`,
+			"%s has mode %q, and a device link needs the same code of all its sources",
+			s.Path, s.Mode)
 	}
 }
 
@@ -164,7 +159,192 @@ func endingHelp(ending string) string {
 	case ".ptx", ".cubin", ".fatbin":
 		return "Device code is loaded at run time or embedded by a module; it is no source."
 	}
-	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip, .s, .S; for others set language to one of %s.", strings.Join(attrLanguage.Words, ", "))
+	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip, .s, .S; for others set "+
+		"language to one of %s.", strings.Join(attrLanguage.Words, ", "))
+}
+
+// A partition selects among the sources of its target and changes how they are compiled.
+type partition struct {
+	b *block
+	*record
+}
+
+// selection is the partition of a source, and the place of the pattern that selected it.
+type selection struct {
+	*partition
+	rng hcl.Range
+}
+
+// partitions returns the partition of each source that has one.
+func (r *reader) partitions(sources []item) map[string]selection {
+	out := map[string]selection{}
+	for _, b := range r.b.nested {
+		if b.kind != "partition" {
+			continue
+		}
+		p := &partition{b, &record{Target: &Target{}}}
+		p.AttrPos = r.l.reader(b, r.extra).decode(p.record)
+		if a := b.body.Attributes["code"]; a != nil && r.b.kind == "module" {
+			r.l.errorAt(a.NameRange, "Make a module of its own for these sources.",
+				"the files of a module are for one list of code")
+			p.code = nil
+		}
+		p.code = r.l.narrowArch(p.code)
+		if r.field("sources") == nil {
+			continue // there is no source to select; the error was reported
+		}
+		for _, m := range p.match {
+			r.selectSources(out, sources, selection{p, m.rng}, m.text)
+		}
+	}
+	return out
+}
+
+// selectSources adds the sources that match a pattern.
+func (r *reader) selectSources(
+	out map[string]selection, sources []item, by selection, written string,
+) {
+	pattern, found := r.sourcePath(written), false
+	if _, err := path.Match(pattern, ""); err != nil {
+		r.l.errorAt(by.rng, "", "match: a bracket is not closed in %q", written)
+		return
+	}
+	for _, s := range sources {
+		if s.text != pattern && !matchPath(pattern, s.text) {
+			continue
+		}
+		found = true
+		if other, taken := out[s.text]; taken && other.b != by.b {
+			r.l.bothAt(by.rng, other.rng, "selected here for "+other.b.name,
+				"A source belongs to one partition.",
+				"%s is in the partitions %s and %s", s.text, other.b.name, by.b.name)
+			continue
+		}
+		out[s.text] = by
+	}
+	if !found {
+		names := plainTexts(sources)
+		if len(names) > 6 {
+			names = append(names[:6], "...")
+		}
+		r.l.errorAt(by.rng, "Its sources are "+strings.Join(names, ", ")+".",
+			"%q matches no source of %s", written, r.b.heading())
+	}
+}
+
+// settings returns the settings of a source: those of its target, where its partition does not
+// replace them. Defines are merged, and flags appended. p may be nil.
+func (rec *record) settings(p *partition) Source {
+	s := Source{Language: rec.language, Mode: rec.Mode, Opt: rec.Opt, Defines: rec.defines,
+		Flags: &rec.Flags, Memory: rec.Memory}
+	if p == nil {
+		return s
+	}
+	return Source{
+		Partition: p.b.name, Includes: p.Includes, AttrPos: p.AttrPos, Code: p.code,
+		Language: cmp.Or(p.language, s.Language), Mode: cmp.Or(p.Mode, s.Mode),
+		Opt: cmp.Or(p.Opt, s.Opt), Memory: cmp.Or(p.Memory, s.Memory),
+		Defines: mergeDefines(s.Defines, p.defines), Flags: s.Flags.with(&p.Flags),
+	}
+}
+
+// standard returns the language standard of sources in a partition, which may be nil. Without
+// cuda_std, CUDA and HIP use the standard for C++; so a partition's std also replaces the target's
+// cuda_std.
+func (rec *record) standard(language string, p *partition) string {
+	if p == nil {
+		p = &partition{record: &record{}}
+	}
+	switch cxx := cmp.Or(p.std.cxx, rec.std.cxx); language {
+	case "c":
+		return cmp.Or(p.std.c, rec.std.c)
+	case "c++":
+		return cxx
+	case "asm":
+		return ""
+	default:
+		return cmp.Or(p.cudaStd.cxx, p.std.cxx, rec.cudaStd.cxx, cxx)
+	}
+}
+
+var standardRE = pattern(`^(?:c|gnu)(\+\+)?[0-9][0-9a-z]$`)
+
+var standards = strings.Fields("c++03 c++11 c++14 c++17 c++20 c++23 " +
+	"gnu++11 gnu++14 gnu++17 gnu++20 gnu++23 c89 c90 c99 c11 c17 c23 gnu99 gnu11 gnu17 gnu23")
+
+// standard reads std or cuda_std: one standard, or a list of one for C++ and one for C.
+func (r *reader) standard(f *field) (s standard) {
+	var items []item
+	if text, ok := asText(f.val); ok {
+		items = []item{{text, f.rng}}
+	} else if isList(f.val) {
+		items = r.items(f)
+	} else {
+		r.wrong(f, `a standard such as "c++17"`)
+	}
+	for _, it := range items {
+		m := standardRE().FindStringSubmatch(it.text)
+		into := &s.c
+		switch {
+		case m == nil:
+			meant := didYouMean(it.text, standards)
+			if slices.Contains(standards, "c++"+it.text) {
+				meant = fmt.Sprintf("; did you mean %q?", "c++"+it.text)
+			}
+			r.l.errorAt(it.rng,
+				`Write for example "c++17", "gnu++17", "c11", or a list of one of each.`,
+				"%s: %q is no standard of C or C++%s", f.row.Name, it.text, meant)
+			continue
+		case m[1] != "":
+			into = &s.cxx
+		}
+		if *into != "" {
+			r.l.errorAt(it.rng, "", "%s names %s and %s for one language", f.row.Name, *into,
+				it.text)
+		}
+		*into = it.text
+	}
+	if f.row.Name == "cuda_std" && s.c != "" {
+		r.l.errorAt(f.rng, `Write for example "c++17".`,
+			"cuda_std: %s is a standard of C, and CUDA is compiled as C++", s.c)
+		return standard{}
+	}
+	return s
+}
+
+var identifierRE = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// defines reads macros: null becomes -DNAME, a boolean 1 or 0 as in C.
+func (r *reader) defines(f *field) []Define {
+	var out []Define
+	m := r.textMap(f)
+	for _, name := range sortedKeys(m) {
+		if !identifierRE().MatchString(name) {
+			r.l.errorAt(f.keyRange(name), "Write defines = { NAME = value }; null gives -DNAME.",
+				"%q is no name of a macro", name)
+			continue
+		}
+		v := m[name]
+		if v != nil && f.val.AsValueMap()[name].Type() == cty.Bool {
+			digit := map[string]string{"true": "1", "false": "0"}[*v]
+			v = &digit
+		}
+		out = append(out, Define{name, v})
+	}
+	return out
+}
+
+// mergeDefines overrides base with more. The result is sorted by name.
+func mergeDefines(base, more []Define) []Define {
+	if len(more) == 0 {
+		return base
+	}
+	out := slices.DeleteFunc(slices.Clone(base), func(d Define) bool {
+		return slices.ContainsFunc(more, func(m Define) bool { return m.Name == d.Name })
+	})
+	out = append(out, more...)
+	slices.SortFunc(out, func(a, b Define) int { return cmp.Compare(a.Name, b.Name) })
+	return out
 }
 
 func (l *loader) isFolder(p string) bool {

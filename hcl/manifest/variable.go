@@ -267,8 +267,9 @@ func (l *loader) evaluateVariables() {
 
 func (l *loader) asVariable(v *variable) Variable {
 	out := Variable{Name: v.block.name, Type: cmp.Or(v.typeText, "any"), Source: v.source}
-	r := l.reader(v.block, nil)
-	out.Description, _ = r.text("description")
+	rec := &record{}
+	l.reader(v.block, nil).decode(rec)
+	out.Description = rec.variable.Description
 	if v.value.IsWhollyKnown() && v.value != cty.NilVal {
 		if text, err := ctyjson.Marshal(v.value, v.value.Type()); err == nil {
 			out.Value = string(text)
@@ -280,11 +281,11 @@ func (l *loader) asVariable(v *variable) Variable {
 // validate reports a failed condition with the author's message, at the value that fails it.
 func (l *loader) validate(v *variable) {
 	for _, n := range v.block.nested {
-		r := l.reader(n, nil)
-		message, _ := r.text("error_message")
+		rec := &record{}
+		l.reader(n, nil).decode(rec)
+		message := rec.message
 		cond := n.body.Attributes["condition"]
 		if cond == nil || n.body.Attributes["error_message"] == nil {
-			l.errorAt(n.rng, "", "a validation needs condition and error_message")
 			continue
 		}
 		val, err := convert.Convert(l.eval(cond.Expr, nil), cty.Bool)

@@ -1,0 +1,607 @@
+package manifest
+
+import (
+	"fmt"
+	"math/big"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// Decoding turns the attributes of a block into fields of plain Go data.
+//
+// An attribute is one row of the schema: its name, type, constraints and documentation, and the
+// field that it sets (Attribute.to). decode walks the rows of a block. For each it finds the
+// expression, in the block or in `defaults`, evaluates it for one instance, and converts the value
+// to the type of the field (set). So a new attribute is a row and a field, and no code can read an
+// attribute that is not documented.
+//
+// An attribute that is null counts as not set, as in Terraform. An unknown value was already
+// reported, and also counts as not set.
+//
+// Exceptions: rows without a field are read where they are used, such as for_each and the default
+// of a variable. Rules about several attributes are in the code of the block, after decode.
+
+// record has the fields that rows set: those of the result, and values from which the result is
+// computed when all attributes are known.
+type record struct {
+	*Target   // also of a partition, and of defaults
+	toolchain Toolchain
+	pkg       Package
+	cache     Cache
+	test      Test
+	group     Group
+	embed     Embed
+	variable  Variable
+
+	sources, headers, match []item
+	code, archList          []gencode.Code
+	defines                 []Define
+	language, libraryType   string
+	std, cudaStd            standard
+	program                 reference
+	from, version           string
+	message                 string
+	cached                  *bool
+	depfile, outputName     string
+}
+
+// standard has the standards that std or cuda_std names; "" means not set.
+type standard struct{ cxx, c string }
+
+// reference is a reference to a block, and its place.
+type reference struct {
+	*target
+	rng hcl.Range
+}
+
+// form is the form that a string must have: that of a pattern, or one without an error.
+type form struct {
+	valid      func() *regexp.Regexp
+	what, help string
+	check      func(string) error
+}
+
+// pattern returns a regular expression that is compiled at its first use.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
+// reader reads the attributes of one block, for one instance of a matrix or of for_each.
+type reader struct {
+	l     *loader
+	b     *block
+	extra map[string]cty.Value // matrix, each, self
+}
+
+func (l *loader) reader(b *block, extra map[string]cty.Value) *reader {
+	return &reader{l: l, b: b, extra: extra}
+}
+
+// field is an attribute and its value.
+type field struct {
+	row  *Attribute
+	rng  hcl.Range // of the expression
+	expr hclsyntax.Expression
+	val  cty.Value
+}
+
+// item is an element of a list of texts.
+type item struct {
+	text string
+	rng  hcl.Range
+}
+
+// decode reads the attributes of the block, and returns their positions.
+func (r *reader) decode(rec *record) map[string]Pos {
+	at := map[string]Pos{}
+	for i := range r.b.schema.Attributes {
+		row := &r.b.schema.Attributes[i]
+		a := r.find(row.Name)
+		switch own := r.b.body.Attributes[row.Name]; {
+		case a == nil && row.Required && !r.b.misspelt[row.Name]:
+			r.l.errorAt(r.b.rng, row.missing, "%s has no %s", r.b.heading(), row.Name)
+			continue
+		case a == nil:
+			continue
+		case own == nil:
+			at["defaults."+row.Name] = position(a.NameRange)
+		default:
+			at[row.Name] = position(a.NameRange)
+			if row.Reserved {
+				r.l.errorAt(a.NameRange, "Remove it; kbuild works without.",
+					"%s is reserved and not built yet", row.Name)
+			}
+		}
+		if row.to == nil {
+			continue
+		}
+		if f := r.field(row.Name); f != nil {
+			r.set(f, row.to(rec))
+		}
+	}
+	if pos, ok := at["code"]; ok && r.b.schema.Attribute("gencode") != nil {
+		at["gencode"] = pos // code replaces gencode
+	}
+	return at
+}
+
+// find returns the attribute of the block, or that of `defaults`.
+func (r *reader) find(name string) *hclsyntax.Attribute {
+	a, headers := r.b.body.Attributes[name], r.b.headerOnly()
+	if a != nil && (!headers || slices.Contains(passedOn, name)) {
+		return a
+	}
+	if headers && name != "includes" && name != "labels" {
+		return nil // its dependents have their own defaults
+	}
+	if d := r.l.defaultsFor(r.b, name); d != nil {
+		return d.body.Attributes[name]
+	}
+	return nil
+}
+
+// field returns the value of an attribute, or nil if it is not set, null or unknown.
+func (r *reader) field(name string) *field {
+	a := r.find(name)
+	if a == nil {
+		return nil
+	}
+	v := r.value(name, a)
+	if !v.IsWhollyKnown() || v.IsNull() {
+		return nil
+	}
+	return &field{r.b.schema.Attribute(name), a.Expr.Range(), a.Expr, v}
+}
+
+// value returns the value of the attribute's node if there is one and the value is the same for all
+// instances. The node of outputs contains paths in the build tree; the reader needs them as
+// declared.
+func (r *reader) value(name string, a *hclsyntax.Attribute) cty.Value {
+	if r.extra == nil || !r.l.refs[a.Expr].matrix {
+		if addr := attrAddr(r.b.key(), name); r.l.nodes[addr] != nil && !(r.b.kind == "generate" && name == "outputs") {
+			return r.l.value(addr)
+		}
+	}
+	return r.l.eval(a.Expr, r.extra)
+}
+
+// fault reports an error at the value of an attribute.
+func (r *reader) fault(name, detail, format string, args ...any) {
+	r.l.errorAt(r.find(name).Expr.Range(), detail, format, args...)
+}
+
+// conflict reports an error at the name of an attribute that another one excludes.
+func (r *reader) conflict(name, other, say, detail, format string, args ...any) {
+	r.l.bothAt(r.find(name).NameRange, r.find(other).NameRange, say, detail, format, args...)
+}
+
+// set converts the value of f to the type of a field, and checks it as the row says.
+func (r *reader) set(f *field, to any) {
+	switch to := to.(type) {
+	case *string:
+		*to = r.text(f)
+	case *bool:
+		b := r.boolean(f)
+		*to = b != nil && *b
+	case **bool:
+		*to = r.boolean(f)
+	case *int:
+		*to = r.integer(f)
+	case *int64:
+		*to = r.size(f)
+	case *time.Duration:
+		*to = r.duration(f)
+	case *[]item:
+		*to = r.items(f)
+	case *[]string:
+		*to = r.words(f)
+	case *map[string]string:
+		*to = r.labels(f)
+	case *[]Define:
+		*to = r.defines(f)
+	case *Flags:
+		*to = r.flags(f)
+	case *[]gencode.Code:
+		*to = r.codes(f)
+	case *Gencode:
+		*to = r.gencode(f)
+	case *standard:
+		*to = r.standard(f)
+	case *[]Dep:
+		*to = r.deps(f)
+	case *reference:
+		*to = r.reference(f)
+	default:
+		panic(fmt.Sprintf("BUG: %s: no attribute has the type %T", f.row.Name, to))
+	}
+}
+
+// wrong reports a value of a type that does not convert.
+func (r *reader) wrong(f *field, needs string) {
+	help := ""
+	if s, ok := asText(f.val); ok && f.val.Type() == cty.String &&
+		strings.HasPrefix(needs, "a list of strings") {
+		words := []string{s}
+		if f.row.Name == "command" {
+			words = strings.Fields(s)
+		}
+		for i, w := range words {
+			words[i] = strconv.Quote(w)
+		}
+		help = fmt.Sprintf("Write %s = [%s].", f.row.Name, strings.Join(words, ", "))
+	}
+	r.l.errorAt(f.rng, help, "%s needs %s, not %s", f.row.Name, needs, typeName(f.val))
+}
+
+// text converts to a string: one of the words of its row, of the form of its row, or a path.
+func (r *reader) text(f *field) string {
+	s, ok := asText(f.val)
+	switch row := f.row; {
+	case !ok:
+		r.wrong(f, "a string")
+	case row.Words != nil && !slices.Contains(row.Words, s):
+		r.l.errorAt(f.rng, "One of: "+strings.Join(row.Words, ", ")+".",
+			"%s = %q is not known%s", row.Name, s, didYouMean(s, row.Words))
+		return ""
+	case !r.hasForm(row, item{s, f.rng}) && row.form.check == nil:
+		return ""
+	case row.path && s == "":
+		r.l.errorAt(f.rng, "", "%s is empty", row.Name)
+	case row.path:
+		return r.sourcePath(s)
+	}
+	return s
+}
+
+// hasForm reports whether a text has the form of its row, and an error otherwise.
+func (r *reader) hasForm(row *Attribute, it item) bool {
+	switch form := row.form; {
+	case form == nil:
+		return true
+	case form.check != nil:
+		err := form.check(it.text)
+		if err != nil {
+			r.l.errorAt(it.rng, form.help, "%s: %v", row.Name, err)
+		}
+		return err == nil
+	case !form.valid().MatchString(it.text):
+		r.l.errorAt(it.rng, form.help, "%q is no %s", it.text, form.what)
+		return false
+	}
+	return true
+}
+
+// boolean converts to true or false, or returns nil.
+func (r *reader) boolean(f *field) *bool {
+	v, err := convert.Convert(f.val, cty.Bool)
+	if err != nil || v.IsNull() {
+		r.wrong(f, "true or false")
+		return nil
+	}
+	b := v.True()
+	return &b
+}
+
+// integer converts to a whole number within the bounds of its row.
+func (r *reader) integer(f *field) int {
+	v, err := convert.Convert(f.val, cty.Number)
+	if err != nil || v.IsNull() {
+		r.wrong(f, "a number")
+		return 0
+	}
+	n, accuracy := v.AsBigFloat().Int64()
+	if accuracy != big.Exact || n < f.row.Min || n > f.row.Max {
+		r.l.errorAt(f.rng, "", "%s needs a whole number from %d to %d", f.row.Name, f.row.Min,
+			f.row.Max)
+		return 0
+	}
+	return int(n)
+}
+
+// size converts "4GiB" or a number of bytes.
+func (r *reader) size(f *field) int64 {
+	s, ok := asText(f.val)
+	if !ok {
+		r.wrong(f, `a size such as "4GiB"`)
+		return 0
+	}
+	n, err := ParseSize(s)
+	if err != nil {
+		r.l.errorAt(f.rng, "", "%s: %v", f.row.Name, err)
+	}
+	return n
+}
+
+// duration converts a time such as "90s"; a bare number is in seconds.
+func (r *reader) duration(f *field) time.Duration {
+	s, ok := asText(f.val)
+	if !ok {
+		r.wrong(f, `a time such as "90s"`)
+		return 0
+	}
+	written := s
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		s += "s"
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		r.l.errorAt(f.rng, "",
+			`%s: %q is no time; write for example "90s", "5m" or a number of seconds`,
+			f.row.Name, written)
+		return 0
+	}
+	return d
+}
+
+// elements returns the elements of a list or set.
+func (r *reader) elements(f *field, of string) []cty.Value {
+	if !isList(f.val) {
+		r.wrong(f, "a list of "+of)
+		return nil
+	}
+	return f.val.AsValueSlice()
+}
+
+// items converts to a list of strings.
+func (r *reader) items(f *field) []item {
+	var out []item
+	places := literals(f.expr)
+	for _, e := range r.elements(f, "strings") {
+		s, ok := asText(e)
+		if !ok {
+			r.l.errorAt(f.rng, "", "%s needs a list of strings, and one element is %s", f.row.Name,
+				typeName(e))
+			continue
+		}
+		out = append(out, item{s, places.take(s, f.rng)})
+	}
+	return out
+}
+
+// plainTexts returns the texts without their ranges.
+func plainTexts(items []item) []string {
+	var out []string
+	for _, it := range items {
+		out = append(out, it.text)
+	}
+	return out
+}
+
+// words converts to a list of strings, and checks them as the row says.
+func (r *reader) words(f *field) (out []string) {
+	row := f.row
+	for _, it := range r.items(f) {
+		s := it.text
+		switch {
+		case row.Words != nil && !slices.Contains(row.Words, s):
+			r.l.errorAt(it.rng, knownNames("kind", row.Words),
+				"%s: %q is no kind of device code file%s", row.Name, s, didYouMean(s, row.Words))
+			continue
+		case row.Words != nil && slices.Contains(out, s), row.option != "" && !r.isName(row, it):
+			continue
+		case row.form != nil:
+			r.hasForm(row, it)
+		case row.exists:
+			s = r.sourcePath(s)
+			if r.l.generated[s] == "" && !r.l.mustExist(s, it.rng) {
+				continue
+			}
+		case row.path:
+			s = inFolder(r.b.dir, cleanPath(s))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// isName reports options and file names in a list of names: libs = ["-lm", "libz.so"].
+func (r *reader) isName(row *Attribute, it item) bool {
+	if rest, ok := strings.CutPrefix(it.text, row.option); ok {
+		r.l.errorAt(it.rng, fmt.Sprintf("Write %q.", rest), "%s takes names, not options", row.Name)
+		return false
+	}
+	if it.text == "" {
+		r.l.errorAt(it.rng, "", "%s has an empty element", row.Name)
+		return false
+	}
+	// The linker would search for liblibz.so.so. It uses :libz.so.1 unchanged: that is a name.
+	base := path.Base(it.text)
+	stem, _, _ := strings.Cut(base, ".so")
+	stem = strings.TrimSuffix(stem, ".a")
+	if row.option != "-l" || stem == base || strings.HasPrefix(it.text, ":") {
+		return true
+	}
+	help := fmt.Sprintf("Write %q; one of the project's is a target in deps, one that lies "+
+		"elsewhere a prebuilt block, or has its folder in lib_dirs.", strings.TrimPrefix(stem, "lib"))
+	r.l.errorAt(it.rng, help, "%s takes names, and %s is a file", row.Name, it.text)
+	return false
+}
+
+// textMap converts to a map of strings; a null value becomes nil.
+func (r *reader) textMap(f *field) map[string]*string {
+	if !isMap(f.val) {
+		r.wrong(f, "a map")
+		return nil
+	}
+	out := map[string]*string{}
+	for key, v := range f.val.AsValueMap() {
+		if v.IsNull() {
+			out[key] = nil
+			continue
+		}
+		s, ok := asText(v)
+		if !ok {
+			r.l.errorAt(f.keyRange(key), "",
+				"%s: the value of %q must be a string, a number or a boolean, not %s",
+				f.row.Name, key, typeName(v))
+			continue
+		}
+		out[key] = &s
+	}
+	return out
+}
+
+func (r *reader) labels(f *field) map[string]string {
+	m := r.textMap(f)
+	if m == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for k, v := range m {
+		if v != nil {
+			out[k] = *v
+		}
+	}
+	return out
+}
+
+// reference converts to a reference to a block.
+func (r *reader) reference(f *field) reference {
+	if f.val.Type() != referenceType {
+		r.l.errorAt(f.rng, fmt.Sprintf("Write %s.NAME, without quotes.", f.row.Name),
+			"%s takes a reference, not %s", f.row.Name, typeName(f.val))
+		return reference{}
+	}
+	return reference{f.val.EncapsulatedValue().(*target), f.rng}
+}
+
+// sourcePath returns a path as Project spells it: relative if it is inside the project.
+func (r *reader) sourcePath(s string) string {
+	if s == "" {
+		return s
+	}
+	return r.rooted(inFolder(r.b.dir, cleanPath(s)))
+}
+
+// rooted returns a path as Project spells it. p is absolute or relative to the root.
+func (r *reader) rooted(p string) string {
+	if filepath.IsAbs(p) {
+		if rel, err := filepath.Rel(r.l.project.Root, p); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel)
+		}
+	}
+	return p
+}
+
+// cleanPath returns a path as a project spells it: slash-separated, relative to its root.
+func cleanPath(s string) string { return path.Clean(filepath.ToSlash(s)) }
+
+// typeName describes the type of a value in terms of the language.
+func typeName(v cty.Value) string {
+	switch t := v.Type(); {
+	case v.IsNull():
+		return "null"
+	case t == referenceType:
+		return v.EncapsulatedValue().(*target).label()
+	case t.IsTupleType() || t.IsListType():
+		return "a list"
+	case t.IsSetType():
+		return "a set"
+	case t.IsObjectType() || t.IsMapType():
+		return "a map"
+	default:
+		return "a " + t.FriendlyName()
+	}
+}
+
+// isList reports whether v is a list, a set or a tuple, and not null.
+func isList(v cty.Value) bool {
+	t := v.Type()
+	return !v.IsNull() && (t.IsTupleType() || t.IsListType() || t.IsSetType())
+}
+
+// isEmpty reports whether v is a list without elements.
+func isEmpty(v cty.Value) bool { return isList(v) && v.LengthInt() == 0 }
+
+// isMap reports whether v is a map or an object, and not null.
+func isMap(v cty.Value) bool {
+	t := v.Type()
+	return !v.IsNull() && (t.IsObjectType() || t.IsMapType())
+}
+
+// asText converts strings, numbers and booleans.
+func asText(v cty.Value) (string, bool) {
+	if v.IsNull() || !v.Type().IsPrimitiveType() {
+		return "", false
+	}
+	s, err := convert.Convert(v, cty.String)
+	if err != nil || s.IsNull() || !s.IsKnown() {
+		return "", false
+	}
+	return s.AsString(), true
+}
+
+// places are the ranges of the texts and references in an expression.
+type places map[string][]hcl.Range
+
+// take returns the next range of s. The last range is returned for all later calls.
+func (p places) take(s string, otherwise hcl.Range) hcl.Range {
+	list := p[s]
+	switch len(list) {
+	case 0:
+		return otherwise
+	case 1:
+		return list[0]
+	}
+	p[s] = list[1:]
+	return list[0]
+}
+
+// literals returns the ranges of all string literals in an expression.
+func literals(e hclsyntax.Expression) places {
+	p := places{}
+	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
+		if m, ok := n.(*counted); ok {
+			n = m.Expression
+		}
+		switch n := n.(type) {
+		case *hclsyntax.TemplateExpr:
+			if n.IsStringLiteral() {
+				if v, diags := n.Value(nil); !diags.HasErrors() && v.IsKnown() {
+					p[v.AsString()] = append(p[v.AsString()], n.Range())
+				}
+			}
+		case *hclsyntax.ScopeTraversalExpr:
+			p[n.Traversal.RootName()] = append(p[n.Traversal.RootName()], n.Range())
+		}
+		return nil
+	})
+	return p
+}
+
+// keyRange returns the range of a key in a map literal, or that of the whole attribute.
+func (f *field) keyRange(key string) hcl.Range {
+	if obj, ok := f.expr.(*hclsyntax.ObjectConsExpr); ok {
+		for _, it := range obj.Items {
+			if k, ok := literalKey(it.KeyExpr); ok && k == key {
+				return it.KeyExpr.Range()
+			}
+		}
+	}
+	return f.rng
+}
+
+// literalKey returns a key of a map literal; ok is false if it is computed.
+func literalKey(e hclsyntax.Expression) (key string, ok bool) {
+	if key = hcl.ExprAsKeyword(e); key != "" {
+		return key, true
+	}
+	v, diags := e.Value(nil)
+	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+		return "", false
+	}
+	return v.AsString(), true
+}
