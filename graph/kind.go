@@ -60,6 +60,8 @@ type KindInfo struct {
 	// key has the whole environment that keys can have.
 	Project bool
 
+	Shared bool // several links may plan the same action
+
 	// Of a device compiler: it allocates memory in many small pieces, which huge pages speed up.
 	FrontEnd bool
 
@@ -121,18 +123,18 @@ var kinds = []KindInfo{
 	{Kind: Compile, Does: "source to an object with device code, by one command", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
 	{Kind: HostPart, Does: "host code that the compiler of device code made, to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true},
 	{Kind: HostCompile, Does: "C, C++ or assembler to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib},
-	{Kind: Fatbinary, Does: "device code of all architectures to one fatbin", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true, Unnamed: true},
+	{Kind: Fatbinary, Shared: true, Does: "device code of all architectures to one fatbin", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true, Unnamed: true},
 	{Kind: Bundle, Does: "code objects of all architectures, or bitcode and a host object, to one file", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true},
 	{Kind: Join, Does: "host object and device code to the object that the compiler would make", Lane: LanePack, Cost: time.Millisecond, InProcess: true},
 	{Kind: ModuleEmit, Does: "source to PTX, a cubin, a fatbin or LTO-IR, by one command", Lane: LaneModule, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
 	{Kind: Copy, Does: "copies a file to where it is asked for", Lane: LaneModule, Cost: time.Millisecond, InProcess: true, Unnamed: true},
 	{Kind: Manifest, Does: "says what the artifacts of a module are, as JSON", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
 	{Kind: Embed, Does: "writes the C source and the header of an embedded module", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
-	{Kind: References, Does: "PTX that refers to the functions that LTO-IR defines, for --check-link", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
+	{Kind: References, Shared: true, Does: "PTX that refers to the functions that LTO-IR defines, for --check-link", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
 	{Kind: Archive, Does: "objects to a static library", Lane: LaneArchive, Cost: time.Second, Memory: 128 * mib, Small: true},
 	{Kind: drawPrebuilt, Does: "a library that was built elsewhere", Lane: lanePrebuilt},
-	{Kind: Unbundle, Does: "what an archive of AMD code holds for one architecture", Lane: LaneDevLink, Cost: time.Second, Memory: 128 * mib, Small: true},
-	{Kind: Slice, Does: "what a device link of one architecture reads of an object or archive", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},
+	{Kind: Unbundle, Shared: true, Does: "what an archive of AMD code holds for one architecture", Lane: LaneDevLink, Cost: time.Second, Memory: 128 * mib, Small: true},
+	{Kind: Slice, Shared: true, Does: "what a device link of one architecture reads of an object or archive", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},
 	{Kind: HostRefs, Does: "which kernels and variables of a device link host code refers to", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},
 	{Kind: DeviceLink, Does: "objects and archives to an object with linked device code", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib},
 	{Kind: NVLink, Does: "slices to linked device code of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib, Unnamed: true, Portable: true},

@@ -17,6 +17,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -166,9 +167,9 @@ func (p *Project) Archs() []gencode.Code {
 }
 
 // Tools returns the tools that actions run, by the names that actions use for them.
-func (p *Project) Tools() map[string]plan.Tool {
+func (p *Project) Tools() map[string]toolchain.Tool {
 	f := p.Facts
-	tools := map[string]plan.Tool{"cxx": f.CXX, "cc": f.CC, "ar": f.AR, "lto-ar": f.HostLTO.AR}
+	tools := map[string]toolchain.Tool{"cxx": f.CXX, "cc": f.CC, "ar": f.AR, "lto-ar": f.HostLTO.AR}
 	if f.CUDA != nil {
 		tools["nvcc"], tools[plan.ToolkitTool] = f.CUDA.NVCC, f.CUDA.Parts
 		if f.CUDA.Clang != nil {
@@ -179,11 +180,11 @@ func (p *Project) Tools() map[string]plan.Tool {
 		tools["hip"] = f.HIP.Driver
 	}
 	if f.NativeCPU != "" {
-		tools[plan.NativeTool] = plan.Tool{ID: f.NativeCPU}
+		tools[plan.NativeTool] = toolchain.Tool{ID: f.NativeCPU}
 	}
 	if slices.ContainsFunc(p.Tests, func(t manifest.Test) bool { return t.NeedsGPU }) {
 		// unknown GPUs match no other build
-		tools[plan.GPUTool] = plan.Tool{ID: cmp.Or(probe.GPUs("/", os.Getenv), "not known, at "+p.w.Begun.String())}
+		tools[plan.GPUTool] = toolchain.Tool{ID: cmp.Or(probe.GPUs("/", os.Getenv), "not known, at "+p.w.Begun.String())}
 	}
 	return tools
 }

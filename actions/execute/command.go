@@ -19,6 +19,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
@@ -381,7 +382,7 @@ func (c *Command) respond() ([]string, error) {
 		return nil, fmt.Errorf("writing a response file: %w", err)
 	}
 	name := c.dir.seen().file("args.rsp")
-	if rsp.Flag == nvcc.OptionsFile.Flag {
+	if rsp.Flag == cuda.OptionsFile.Flag {
 		name = toolchain.ListWord(name)
 	}
 	return append(c.Argv[:rsp.From:rsp.From], rsp.Flag+name), nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
 // pkgName returns the pkg-config name of a library: the name of the package for the library of that
@@ -122,7 +122,7 @@ func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []s
 			set("cudalibdir", l.CUDADirs[i])
 			args = append(args, "-L${cudalibdir}")
 		}
-		for _, lib := range nvcc.RuntimeLibs(l.Runtime, "", l.DeviceLink || l.Closed) {
+		for _, lib := range cuda.RuntimeLibs(l.Runtime, "", l.DeviceLink || l.Closed) {
 			args = append(args, "-l"+lib)
 		}
 	case l.HIP:

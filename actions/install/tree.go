@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -190,7 +190,7 @@ func (k *Package) generatedFolders() (dirs []string) {
 // runtime returns the runtime libraries that a link with a library adds if CMake does not link as
 // CUDA.
 func (t *Tree) runtime(l plan.Links) (libs []string) {
-	for _, lib := range nvcc.RuntimeLibs(l.Runtime, "", l.Closed) {
+	for _, lib := range cuda.RuntimeLibs(l.Runtime, "", l.Closed) {
 		ending := ".a"
 		if lib == "cudart" {
 			ending = ".so"

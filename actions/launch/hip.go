@@ -150,13 +150,15 @@ func (b *build) planHIP() {
 	}
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Archs: c.GPU.Archs, Mode: c.GPU.Mode, Argv: c.Argv, Env: env, Inputs: []string{c.Source},
 		Outputs: []string{output + ".o"}, Depfile: depfile, Tools: []string{"hip"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	b.hip.Split(toolchain.Unit{Whole: whole, Env: env, Dir: partsDir, ID: b.hipID(), Lines: b.debug, Emit: func(a *graph.Action) {
+	passes := &toolchain.Plan{}
+	b.hip.Split(toolchain.Unit{Whole: whole, Env: env, Dir: partsDir, ID: b.hipID(), Lines: b.debug, Plan: passes}, b.hip.codes)
+	for _, a := range passes.Actions {
 		if a.Kind == graph.HostPart && c.Deps != "" && !c.Own {
 			a.Argv = append(slices.Clone(a.Argv), c.GPU.Targets...)
 			a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps
 		}
 		b.emit(a)
-	}}, b.hip.codes)
+	}
 }
 
 // hipID names the source uniquely within any program, as moduleID does for nvcc.

@@ -26,7 +26,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
@@ -253,7 +252,7 @@ func (f *facts) learnHostText(ctx context.Context) (err error) {
 }
 
 // ask collects facts with a host compiler, and returns the dry run of nvcc.
-func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
+func (f *facts) ask(ctx context.Context) (run toolchain.DryRun, err error) {
 	if f.Facts, err = probe.Collect(ctx, f.request); err != nil {
 		return run, err
 	}
@@ -274,7 +273,7 @@ func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 }
 
 // dry returns the dry run of nvcc for the command with more options.
-func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err error) {
+func (f *facts) dry(ctx context.Context, more ...string) (run toolchain.DryRun, err error) {
 	argv, source := f.wholeArgv(), f.command.Source
 	if n := len(f.command.Linked); n > 0 {
 		argv = append(argv[:len(argv)-n], toolchain.QueryInput)
@@ -285,7 +284,7 @@ func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err e
 
 // answer returns the driver's answer to a query, and queries the driver if the answer is not known.
 // by names the driver and the option of the query.
-func (f *facts) answer(ctx context.Context, q toolchain.Question, by string) (run plan.DryRun, err error) {
+func (f *facts) answer(ctx context.Context, q toolchain.Question, by string) (run toolchain.DryRun, err error) {
 	if _, known := f.steps.Runs[q.Key()]; !known {
 		if err := f.steps.Query(ctx, []toolchain.Question{q}); err != nil {
 			return run, err
@@ -380,7 +379,7 @@ func (f *facts) wholeArgv() []string {
 func (f *facts) output() string { return output + filepath.Ext(f.command.Output) }
 
 // learn finds the passes in the dry run of nvcc.
-func (f *facts) learn(run plan.DryRun) error {
+func (f *facts) learn(run toolchain.DryRun) error {
 	var err error
 	if f.dryRun, err = nvcc.ParseDryRun(run.Text); err != nil {
 		return leave("nvcc --dryrun: %v", err)
@@ -391,23 +390,16 @@ func (f *facts) learn(run plan.DryRun) error {
 	if f.passes, err = nvcc.LearnCompile(run.Text); err != nil {
 		return leave("nvcc --dryrun: %v", err)
 	}
-	p := f.passes
-	switch {
-	case len(p.TileIRAS) > 0:
+	if len(f.passes.TileIRAS) > 0 {
 		return leave("it compiles tile code")
-	case p.Host == nil:
+	}
+	if err := f.passes.Refused(f.CUDA); err != nil {
+		return Left{err.Error()}
+	}
+	if f.passes.Host == nil {
 		return nil
 	}
-	if f.CUDA.FatbinC[p.Placeholder()] == "" {
-		return leave("fatbinary was not asked for the form of its output")
-	}
-	options := p.Host.Unplaced()
-	if o := host.IntermediateCode(options); o != "" {
-		return leave("%s makes intermediate code of the host code", o)
-	}
-	if i := slices.IndexFunc(options, host.IsSpecs); i >= 0 {
-		return leave("%s may have the host compiler do anything", options[i])
-	}
+	options := f.passes.Host.Unplaced()
 	beside := host.BesideObject(f.CUDA.HostCXX.Family, options, f.command.Output)
 	if beside.Named || beside.Unkept != "" {
 		return leave("the host compiler writes or reads files beside the object")
@@ -421,7 +413,7 @@ func (f *facts) learn(run plan.DryRun) error {
 }
 
 // learnLink finds the passes of a device link.
-func (f *facts) learnLink(run plan.DryRun) (err error) {
+func (f *facts) learnLink(run toolchain.DryRun) (err error) {
 	if f.link, err = nvcc.LearnLink(run.Text); err != nil {
 		return leave("nvcc --dryrun: %v", err)
 	}
@@ -459,34 +451,38 @@ func (b *build) plan() error {
 	c, k := b.command, b.CUDA
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	u := toolchain.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Named: b.name(), Emit: b.emit, Files: c.Deps != nil || b.launch.Base.Dir != "", Own: c.Deps != nil && c.Deps.Own, Plain: true}
-	kit := nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, LibNVVM: k.LibNVVM}
+	u := toolchain.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Named: b.name(), Plan: &toolchain.Plan{}, Layout: toolchain.Layout{BuildDir: placeDir}, Files: c.Deps != nil || b.launch.Base.Dir != "", Own: c.Deps != nil && c.Deps.Own, Plain: true}
 	if b.link != nil {
 		whole.Kind, whole.Name, whole.Inputs, whole.Depfile, whole.Work.Link = graph.DeviceLink, c.Output, c.Linked, "", &graph.Link{LTO: c.Mode == "lto"}
-		if err := nvcc.NewSplit(u, kit, b.link.Env).Link(b.link, c.Linked, b.slice); err != nil {
+		var files []nvcc.File
+		for i, in := range c.Linked {
+			files = append(files, nvcc.File{Path: in, Slice: fmt.Sprint(slices.Index(c.Linked[:i+1], in), filepath.Ext(in))})
+		}
+		if err := nvcc.NewSplit(u, k, b.link.Env).Link(b.link, files); err != nil {
 			return Left{err.Error()}
 		}
-		return b.graph.Seal()
+		return b.seal(u.Plan)
 	}
 	b.debug = host.RecordsLines(b.passes.Options())
 	b.isPlaced = b.launch.Base.In([]byte(strings.Join(append(c.Argv[1:len(c.Argv):len(c.Argv)], c.Source), "\n")))
-	u.Includes = b.isPlaced && !b.debug && b.launch.Base.Dir != ""
+	u.Shown = b.isPlaced && !b.debug && b.launch.Base.Dir != ""
 	u.Lines = b.debug || strings.Contains(filepath.Base(k.HostCXX.Path), "clang")
-	s := nvcc.NewSplit(u, kit, b.passes.Env)
+	s := nvcc.NewSplit(u, k, b.passes.Env)
 	if b.debug { // the outputs record the folder, as without kbuild
 		s.Env = append(slices.DeleteFunc(slices.Clone(s.Env), func(e string) bool { return e == toolchain.Anywhere }), "PWD="+os.Getenv("PWD"))
 	}
 	s.Compile(b.passes)
-	return b.graph.Seal()
+	return b.seal(u.Plan)
 }
 
-// slice plans the part of a file that the link for an architecture reads, and returns its name.
-func (b *build) slice(in string, code gencode.Code) string {
-	out := fmt.Sprintf("%s/%s/%s/%d%s", placeDir, graph.SlicesDir, code, slices.Index(b.command.Linked, in), filepath.Ext(in))
-	if _, planned := b.graph.Producer(out); !planned {
-		b.emit(&graph.Action{Kind: graph.Slice, Name: in, Archs: []string{code.String()}, Mode: b.command.Mode, Inputs: []string{in}, Outputs: []string{out}, Intermediate: true, Transient: true})
+// seal completes the graph with the actions of p.
+func (b *build) seal(p *toolchain.Plan) error {
+	for _, a := range p.Actions {
+		if _, planned := b.graph.Producer(a.Outputs[0]); !planned { // a file that is linked twice
+			b.emit(a)
+		}
 	}
-	return out
+	return b.graph.Seal()
 }
 
 // tools returns the fingerprints of the tools that the passes run.

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clangcuda"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
 // isClang reports whether a compiler of the toolchain block is a clang, by its name. nvcc then only
@@ -26,7 +26,7 @@ const debianCUDA = "/usr/lib/cuda"
 
 // clang finds and identifies the clang that compiles for the toolkit k. It reduces k.Archs to the
 // architectures that both support.
-func (w *hostEnv) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, string) {
+func (w *hostEnv) clang(k *cuda.Toolkit, deviceLibs string) (*cuda.Clang, string) {
 	driver := w.lookup(w.req.Compiler, w.env("PATH"))
 	if driver == "" {
 		return nil, fmt.Sprintf("Looked for %s in PATH. Install it (on Debian and Ubuntu: apt install clang), or name another as compiler "+
@@ -36,7 +36,7 @@ func (w *hostEnv) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, st
 	if err != nil {
 		return nil, fmt.Sprintf("%s does not work: %v", driver, err)
 	}
-	c := &plan.ClangCUDA{Driver: plan.Tool{Path: driver, Version: version, Family: "clang"}}
+	c := &cuda.Clang{Driver: toolchain.Tool{Path: driver, Version: version, Family: "clang"}}
 	known := w.knownTo(driver, "nvptx64-nvidia-cuda", gencode.SASS)
 	k.Archs = slices.DeleteFunc(slices.Clone(k.Archs), func(a gencode.Code) bool { return !slices.Contains(known, a) })
 	if len(k.Archs) == 0 {
@@ -59,7 +59,7 @@ func (w *hostEnv) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, st
 // askClang finds the --cuda-path with which clang uses the toolkit k and no other, and returns the
 // steps of a compile. The device library that clang links shows which toolkit it uses. (By default
 // clang looks in /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
-func (w *hostEnv) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (clang.Steps, string) {
+func (w *hostEnv) askClang(c *cuda.Clang, k *cuda.Toolkit, deviceLibs string) (clang.Steps, string) {
 	printed, newest := "", k.Archs[0]
 	for _, a := range k.Archs {
 		if a.Suffix == "" {
@@ -91,7 +91,7 @@ func sameFile(a, b string) bool {
 }
 
 // clangSteps queries the steps of a compile for some GPU.
-func (w *hostEnv) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
+func (w *hostEnv) clangSteps(c *cuda.Clang, arch gencode.Code) clang.Steps {
 	compile := toolchain.Compile{Source: clang.QuerySource, Output: toolchain.AskOutput, Codes: []gencode.Code{arch}}
 	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, "", toolchain.Options{})
 	return w.steps(append(argv[:1:1], clang.Query(argv, "", compile.Source, compile.Output)...), nil)

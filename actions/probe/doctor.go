@@ -10,6 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
@@ -64,7 +65,7 @@ func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string,
 
 // toolkit reports whether the toolkit that a build would use is complete, and which others are
 // installed.
-func (d *report) toolkit(w *hostEnv, k *plan.Toolkit) {
+func (d *report) toolkit(w *hostEnv, k *cuda.Toolkit) {
 	d.ok("CUDA toolkit", fmt.Sprintf("%s at %s", k.Build, k.NVCC.Path))
 	if k.Clang != nil {
 		d.ok("CUDA compiler", described(k.Clang.Driver)+" with --cuda-path="+k.Clang.CUDAPath)
@@ -118,25 +119,25 @@ func (d *report) toolkit(w *hostEnv, k *plan.Toolkit) {
 
 // lto reports whether device code can be linked with LTO, and whether floating-point options are
 // kept.
-func (d *report) lto(k *plan.Toolkit) {
+func (d *report) lto(k *cuda.Toolkit) {
 	if k.LibNVVM != "" {
 		d.ok("LTO", "nvlink is handed "+k.LibNVVM)
 	} else {
 		d.check("LTO", k.LTOFault, "nvlink finds libnvvm")
 	}
 	switch k.LTOFloats {
-	case plan.FloatsTold:
+	case cuda.FloatsTold:
 		d.ok("LTO arithmetic", "nvlink forgets -ftz, -prec-div and -fmad; kbuild tells it (lto_floats)")
-	case plan.FloatsLost:
+	case cuda.FloatsLost:
 		d.warn("LTO arithmetic", `nvlink forgets -ftz, -prec-div and -fmad, and cannot be told: use mode = "rdc" with them.`)
-	case plan.FloatsUntried:
+	case cuda.FloatsUntried:
 		d.warn("LTO arithmetic", "kbuild could not try whether nvlink remembers -ftz, -prec-div and -fmad (lto_floats).")
 	}
 }
 
 // unsplit returns why nvcc runs as one command for plain code, or "" if its steps can be split. It
 // queries nvcc as a build does.
-func (w *hostEnv) unsplit(k *plan.Toolkit) string {
+func (w *hostEnv) unsplit(k *cuda.Toolkit) string {
 	if missing := nvcc.Missing(k.Programs); missing != "" {
 		return missing
 	}
@@ -234,7 +235,7 @@ func (w *hostEnv) others(used string) []string {
 	return found
 }
 
-func described(t plan.Tool) string {
+func described(t toolchain.Tool) string {
 	if t.Version == "" {
 		return t.Path
 	}

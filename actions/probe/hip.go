@@ -12,7 +12,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
@@ -23,14 +22,14 @@ const hipccVerbose = "HIPCC_VERBOSE=1"
 
 // hip finds and identifies the HIP compiler. A dry run (-###) of the compiler shows what it runs
 // and reads; nothing is guessed from a layout.
-func (w *hostEnv) hip() (*plan.HIP, string) {
+func (w *hostEnv) hip() (*hip.Compiler, string) {
 	drivers, looked := w.findHIP()
 	if drivers == nil {
 		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install ROCm's HIP compiler (" + installHIP(osRelease()) + "), or set ROCM_PATH."
 	}
 	var refused []string
 	for _, driver := range drivers {
-		k := &plan.HIP{Driver: plan.Tool{Path: driver}, Env: w.ofROCm(w.hipEnv(), driver)}
+		k := &hip.Compiler{Driver: toolchain.Tool{Path: driver}, Env: w.ofROCm(w.hipEnv(), driver)}
 		parts, msg := w.askHIP(k)
 		if msg != "" {
 			return nil, msg
@@ -50,7 +49,7 @@ func (w *hostEnv) hip() (*plan.HIP, string) {
 }
 
 // identifyHIP finds the architectures that a HIP compiler supports, and its fingerprint.
-func (w *hostEnv) identifyHIP(k *plan.HIP, parts map[string]string, version string) (*plan.HIP, string) {
+func (w *hostEnv) identifyHIP(k *hip.Compiler, parts map[string]string, version string) (*hip.Compiler, string) {
 	major, _, _ := strings.Cut(version, ".")
 	k.Major, _ = strconv.Atoi(major)
 	for _, c := range w.knownTo(k.Clang.Path, "amdgcn-amd-amdhsa", gencode.GFX) {
@@ -131,7 +130,7 @@ func (w *hostEnv) hipEnv() []string {
 }
 
 // askHIP queries a compile and a link for some GPU, and returns the files that they run, by role.
-func (w *hostEnv) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
+func (w *hostEnv) askHIP(k *hip.Compiler) (parts map[string]string, fault string) {
 	parts = map[string]string{"driver": k.Driver.Path}
 	here := filepath.Dir(k.Driver.Path)
 	// Programs that a hipcc script runs.
@@ -218,12 +217,12 @@ func (w *hostEnv) offloadPrograms(clang string, parts map[string]string) map[str
 }
 
 // compileAndLink queries the steps of a compile and of a link of its output.
-func (w *hostEnv) compileAndLink(k *plan.HIP) (compile, link clang.Steps) {
+func (w *hostEnv) compileAndLink(k *hip.Compiler) (compile, link clang.Steps) {
 	return w.hipSteps(k, "-c", "-x", "hip", clang.QuerySource), w.hipSteps(k, "--hip-link", toolchain.QueryInput)
 }
 
 // hipSteps queries the steps of a command for gfx906, which every clang knows.
-func (w *hostEnv) hipSteps(k *plan.HIP, args ...string) clang.Steps {
+func (w *hostEnv) hipSteps(k *hip.Compiler, args ...string) clang.Steps {
 	argv := append([]string{k.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
 	return w.steps(append(argv, "-o", toolchain.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
 }

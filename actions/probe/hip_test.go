@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 )
 
 // rocmDir is a ROCm whose programs are scripts. hipcc prints the clang command that it makes and
@@ -48,7 +49,7 @@ echo ' "DIR/llvm/clang-offload-bundler" "-output=x"'
 	return dir
 }
 
-func collectHIP(t *testing.T, vars map[string]string) (*plan.HIP, string) {
+func collectHIP(t *testing.T, vars map[string]string) (*hip.Compiler, string) {
 	t.Helper()
 	f, err := Collect(t.Context(), Request{NeedHIP: true, Env: env(vars)})
 	if err != nil {
@@ -104,7 +105,7 @@ func hipSteps(t *testing.T, called string) {
 	write(t, filepath.Join(dir, "called"), called, 0o644)
 	memo, other := t.TempDir(), t.TempDir()
 	question := toolchain.Question{Tool: "hip", Args: []string{"-###", "-c"}}
-	ask := func(libs string) plan.DryRun {
+	ask := func(libs string) toolchain.DryRun {
 		vars := map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
 		if libs != "" {
 			vars["HIP_DEVICE_LIB_PATH"] = libs
@@ -142,7 +143,7 @@ func TestHIPWrapperIsAsked(t *testing.T) {
 	dir := t.TempDir()
 	wrapper := filepath.Join(dir, "clang-linker-wrapper")
 	write(t, wrapper, "#!/bin/sh\necho \"$*\"\ntr -d '\\000' <kbuild_input.o | grep -ac 'amdgcn-amd-amdhsa'\n", 0o755)
-	s := OpenSteps(dir, plan.Facts{HIP: &plan.HIP{Driver: plan.Tool{Path: "/nowhere/hipcc"}}}, os.Environ(), nil)
+	s := OpenSteps(dir, plan.Facts{HIP: &hip.Compiler{Driver: toolchain.Tool{Path: "/nowhere/hipcc"}}}, os.Environ(), nil)
 	q := toolchain.Question{Tool: "hip", Program: wrapper, Args: []string{"--dry-run"}, Offload: []string{"gfx906"}}
 	other := q
 	other.Offload = []string{"gfx90a"}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 )
@@ -66,7 +65,7 @@ extern "C" __attribute__((global)) void kbuild_trial(float *p) { *p = __ocml_sin
 // tryHIP compiles and links two lines for gfx906, in the steps of a build. A failure about bitcode
 // of another LLVM is a fault of the installation, which a build would meet after minutes. Other
 // failures are only reported by doctor.
-func (w *hostEnv) tryHIP(k *plan.HIP) {
+func (w *hostEnv) tryHIP(k *hip.Compiler) {
 	if len(k.DeviceLibs) == 0 {
 		return // another check reports missing device libraries
 	}

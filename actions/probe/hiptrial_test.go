@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 )
 
 // twoLLVMs is a ROCm whose clang finds an lld of another LLVM before its own, unless COMPILER_PATH
@@ -73,7 +73,7 @@ func TestHIPOwnLinker(t *testing.T) {
 func TestHIPMisfit(t *testing.T) {
 	dir, vars := twoLLVMs(t)
 	os.Remove(filepath.Join(dir, "llvm15/lld"))
-	faults := func() (*plan.HIP, string) {
+	faults := func() (*hip.Compiler, string) {
 		k, fault := collectHIP(t, vars)
 		if k == nil {
 			t.Fatal(fault)

@@ -10,13 +10,13 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // compiler finds and identifies a gcc-like host compiler: the requested one, or the first of the
 // usual names.
-func (w *hostEnv) compiler(asked string, usual ...string) plan.Tool {
+func (w *hostEnv) compiler(asked string, usual ...string) toolchain.Tool {
 	names := usual
 	if asked != "" {
 		names = []string{asked}
@@ -37,8 +37,8 @@ func (w *hostEnv) first(names []string) string {
 	return ""
 }
 
-func notFound(names []string) plan.Tool {
-	return plan.Tool{Error: fmt.Sprintf("%s was not found; install it (on Debian and Ubuntu: apt install build-essential) or name another as host_compiler of the toolchain block.", strings.Join(names, " or "))}
+func notFound(names []string) toolchain.Tool {
+	return toolchain.Tool{Error: fmt.Sprintf("%s was not found; install it (on Debian and Ubuntu: apt install build-essential) or name another as host_compiler of the toolchain block.", strings.Join(names, " or "))}
 }
 
 // cFor returns the name of the C compiler beside a C++ compiler: gcc-11 for g++-11.
@@ -54,14 +54,14 @@ func cFor(cxx string) string {
 }
 
 // gcc identifies a compiler by the programs it runs and the files it links on its own account.
-func (w *hostEnv) gcc(path string) plan.Tool {
+func (w *hostEnv) gcc(path string) toolchain.Tool {
 	version, err := w.version(path)
 	if err != nil {
-		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
+		return toolchain.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
 	text, err := w.answer(path, "--version")
 	if err != nil {
-		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
+		return toolchain.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
 	parts := map[string]string{"driver": path}
 	steps, itself := w.behindWrapper(path, parts)
@@ -97,10 +97,10 @@ func (w *hostEnv) gcc(path string) plan.Tool {
 	}
 	id, err := w.fingerprint(parts, texts...)
 	if err != nil {
-		return plan.Tool{Error: err.Error()}
+		return toolchain.Tool{Error: err.Error()}
 	}
 	plain := itself && parts["specs"] == "" && !configurationRE().MatchString(text)
-	return plan.Tool{Path: path, Version: version, ID: id, Family: family(text), Plain: plain && family(text) != ""}
+	return toolchain.Tool{Path: path, Version: version, ID: id, Family: family(text), Plain: plain && family(text) != ""}
 }
 
 func (w *hostEnv) version(compiler string) (string, error) {
@@ -135,7 +135,7 @@ var hostLimit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // PATH (12), but then runs the g++-11 of its own folder. The device code is then compiled for a
 // compiler that is not used. Host sources and links use the same compiler, since two versions of
 // libstdc++ do not mix.
-func (w *hostEnv) hostCXX(hostConfig string) plan.Tool {
+func (w *hostEnv) hostCXX(hostConfig string) toolchain.Tool {
 	w.limit = w.gccLimit(hostConfig)
 	if w.req.HostCompiler != "" {
 		return w.compiler(w.req.HostCompiler)
@@ -146,7 +146,7 @@ func (w *hostEnv) hostCXX(hostConfig string) plan.Tool {
 		return notFound(usual)
 	}
 	version, err := w.version(path)
-	if err != nil || w.fits(plan.Tool{Path: path, Version: version}) {
+	if err != nil || w.fits(toolchain.Tool{Path: path, Version: version}) {
 		return w.gcc(path)
 	}
 	w.reads(path)
@@ -155,7 +155,7 @@ func (w *hostEnv) hostCXX(hostConfig string) plan.Tool {
 			return w.gcc(p)
 		}
 	}
-	return plan.Tool{Error: fmt.Sprintf("this CUDA toolkit supports g++ up to version %d, and %s is version %s: install g++-%d, or name another as host_compiler of the toolchain block.", w.limit, path, version, w.limit)}
+	return toolchain.Tool{Error: fmt.Sprintf("this CUDA toolkit supports g++ up to version %d, and %s is version %s: install g++-%d, or name another as host_compiler of the toolchain block.", w.limit, path, version, w.limit)}
 }
 
 // gccLimit returns the newest major version of gcc that the toolkit's headers accept, or 0 if they
@@ -175,7 +175,7 @@ func (w *hostEnv) gccLimit(hostConfig string) int {
 }
 
 // fits reports whether the toolkit accepts a compiler, as far as is known.
-func (w *hostEnv) fits(tool plan.Tool) bool {
+func (w *hostEnv) fits(tool toolchain.Tool) bool {
 	major, _, _ := strings.Cut(tool.Version, ".")
 	n, err := strconv.Atoi(major)
 	return w.limit == 0 || err == nil && n <= w.limit || strings.Contains(filepath.Base(tool.Path), "clang")

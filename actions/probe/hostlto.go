@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
@@ -33,7 +34,7 @@ func family(versionText string) string {
 // symbols in intermediate code. ar reads gcc's objects with gcc's plugin (which gcc-ar adds);
 // clang's need the llvm-ar of the same LLVM. Debian's ar loads the plugins of the newest gcc and of
 // every LLVM from one folder; kbuild passes it the right plugin.
-func (w *hostEnv) hostLTO(cxx, ar plan.Tool) plan.HostLTO {
+func (w *hostEnv) hostLTO(cxx, ar toolchain.Tool) plan.HostLTO {
 	switch cxx.Family {
 	case "gcc":
 		return w.gccLTO(cxx, ar)
@@ -43,7 +44,7 @@ func (w *hostEnv) hostLTO(cxx, ar plan.Tool) plan.HostLTO {
 	return plan.HostLTO{}
 }
 
-func (w *hostEnv) gccLTO(gcc, ar plan.Tool) plan.HostLTO {
+func (w *hostEnv) gccLTO(gcc, ar toolchain.Tool) plan.HostLTO {
 	plugin := w.ask(gcc.Path, "-print-file-name=liblto_plugin.so", "")
 	if plugin == "" || w.ask(gcc.Path, "-print-prog-name=lto1", "lto1") == "" {
 		return plan.HostLTO{Error: fmt.Sprintf("%s was built without LTO: it has no lto1 or no liblto_plugin.so. Name another as host_compiler of the toolchain block, or remove host_lto.", gcc.Path)}
@@ -54,7 +55,7 @@ func (w *hostEnv) gccLTO(gcc, ar plan.Tool) plan.HostLTO {
 	return w.archiver(ar.Path, map[string]string{"plugin": plugin})
 }
 
-func (w *hostEnv) clangLTO(clang plan.Tool) plan.HostLTO {
+func (w *hostEnv) clangLTO(clang toolchain.Tool) plan.HostLTO {
 	major, _, _ := strings.Cut(clang.Version, ".")
 	install := fmt.Sprintf("install it (on Debian and Ubuntu: apt install lld-%[1]s llvm-%[1]s), or remove host_lto.", major)
 	lld, strays := w.llvmLLD(clang.Path)
@@ -137,5 +138,5 @@ func (w *hostEnv) archiver(ar string, plugins map[string]string) plan.HostLTO {
 		return plan.HostLTO{Error: err.Error()}
 	}
 	text, _ := w.answer(ar, "--version")
-	return plan.HostLTO{AR: plan.Tool{Path: ar, Version: dottedRE().FindString(text), ID: id}, Plugin: plugins["plugin"]}
+	return plan.HostLTO{AR: toolchain.Tool{Path: ar, Version: dottedRE().FindString(text), ID: id}, Plugin: plugins["plugin"]}
 }

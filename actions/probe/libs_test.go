@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
 // TestFindLib finds what a link may take for -lNAME, and says so where that cannot be known.
@@ -32,7 +33,7 @@ func TestFindLib(t *testing.T) {
 		}
 		return ""
 	}}
-	k := &plan.Toolkit{LibDirs: []string{tk}}
+	k := &cuda.Toolkit{LibDirs: []string{tk}}
 	for name, want := range map[string]string{"both": "own/libboth.so", ":libexact.a": "own/libexact.a", "else": "else/libelse.a",
 		"env": filepath.Join(root, "env/libenv.so"), "script": "own/libscript.so", "tk": "", "gomp": "", "m": "", "nowhere": "it was not found"} {
 		file, unseen := r.findLib(Lib{name, []string{"own", "else"}}, k)

@@ -7,7 +7,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
@@ -19,7 +20,7 @@ import (
 const multiplyAdd = `extern "C" __attribute__((global)) void k(float *p) { *p = p[1] * p[2] + p[3]; }` + "\n"
 
 // ltoFloats returns the value of Toolkit.LTOFloats.
-func (w *hostEnv) ltoFloats(k *plan.Toolkit, d dry) string {
+func (w *hostEnv) ltoFloats(k *cuda.Toolkit, d dry) string {
 	for _, tool := range []string{"cicc", "fatbinary", "nvlink"} {
 		if k.Programs[tool] == "" {
 			return ""
@@ -28,7 +29,7 @@ func (w *hostEnv) ltoFloats(k *plan.Toolkit, d dry) string {
 	dir := w.folderWith("a.ii", multiplyAdd)
 	defer os.RemoveAll(dir)
 	if dir == "" || len(k.Archs) == 0 {
-		return plan.FloatsUntried
+		return cuda.FloatsUntried
 	}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	nvvm := d.nvvmPath
@@ -41,11 +42,11 @@ func (w *hostEnv) ltoFloats(k *plan.Toolkit, d dry) string {
 	arch := k.Archs[0]
 	argv := append([]string{k.Programs["cicc"], "-arch", arch.Virtual(), "-m64"}, strings.Fields(options)...)
 	if _, err := w.answer(append(argv, "--device-c", "-lto", in("a.ii"), "-o", in("a.ltoir"))...); err != nil {
-		return plan.FloatsUntried
+		return cuda.FloatsUntried
 	}
 	image := "--image3=kind=nvvm,sm=" + strings.TrimPrefix(arch.As(gencode.SASS).String(), "sm_") + ",file=" + in("a.ltoir")
 	if _, err := w.answer(k.Programs["fatbinary"], "-64", "--device-c", "--cicc-cmdline="+options+" ", image, "--create="+in("a.fatbin")); err != nil {
-		return plan.FloatsUntried
+		return cuda.FloatsUntried
 	}
 	link := func(more ...string) string {
 		os.Remove(in("a.ptx"))
@@ -59,9 +60,9 @@ func (w *hostEnv) ltoFloats(k *plan.Toolkit, d dry) string {
 	case remembers(ptx):
 		return ""
 	case !strings.Contains(ptx, "fma.rn.f32"):
-		return plan.FloatsUntried
-	case remembers(link(nvcc.Arithmetic(true, true, false))):
-		return plan.FloatsTold
+		return cuda.FloatsUntried
+	case remembers(link(nvcc.Arithmetic(toolchain.Floats{FTZ: true, PrecDiv: true}))):
+		return cuda.FloatsTold
 	}
-	return plan.FloatsLost
+	return cuda.FloatsLost
 }

@@ -32,7 +32,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
 // Request lists what to find out.
@@ -79,7 +81,7 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 		saveMemo(memo, key, facts, w)
 	}
 	facts.NVCCFlags = slices.Concat(strings.Fields(r.Env("NVCC_PREPEND_FLAGS")), strings.Fields(r.Env("NVCC_APPEND_FLAGS")))
-	facts.Prebuilt = map[string]plan.Library{}
+	facts.Prebuilt = map[string]toolchain.Library{}
 	facts.Behind = map[string]plan.Behind{}
 	for _, f := range r.Prebuilt {
 		facts.Prebuilt[f] = inspect(r.Root, f)
@@ -129,17 +131,17 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 }
 
 // inspect reads the content of a prebuilt file.
-func inspect(root, name string) plan.Library {
+func inspect(root, name string) toolchain.Library {
 	f, err := fatbin.ReadFile(inside(root, name))
 	if err != nil {
 		if os.IsNotExist(err) {
-			return plan.Library{Error: "there is no such file"}
+			return toolchain.Library{Error: "there is no such file"}
 		}
-		return plan.Library{Error: err.Error()}
+		return toolchain.Library{Error: err.Error()}
 	}
-	lib := plan.Library{Form: f.Kind.String()}
+	lib := toolchain.Library{Form: f.Kind.String()}
 	for _, m := range f.Members {
-		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable, NewDriver: m.NewDriver, Fatbins: m.Fatbins, Versions: m.Versions}
+		pm := toolchain.Member{Name: m.Name, Relocatable: m.Relocatable, NewDriver: m.NewDriver, Fatbins: m.Fatbins, Versions: m.Versions}
 		for _, i := range m.Images {
 			pm.Images = append(pm.Images, i.Image)
 			if i.Kind == gencode.LTO && !slices.Contains(pm.Options, i.Options) {
@@ -151,8 +153,8 @@ func inspect(root, name string) plan.Library {
 	return lib
 }
 
-func holdsAMD(lib plan.Library) bool {
-	return slices.ContainsFunc(lib.Members, func(m plan.Member) bool {
+func holdsAMD(lib toolchain.Library) bool {
+	return slices.ContainsFunc(lib.Members, func(m toolchain.Member) bool {
 		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") || i.Name == gencode.SPIRVTarget })
 	})
 }
@@ -166,12 +168,12 @@ func inside(root, p string) string {
 }
 
 // libDirs returns the folders where a linker looks for a library.
-func (r Request) libDirs(l Lib, k *plan.Toolkit) []string {
+func (r Request) libDirs(l Lib, k *cuda.Toolkit) []string {
 	return append(slices.Clone(l.Dirs), r.otherLibDirs(k)...)
 }
 
 // otherLibDirs returns the folders that a link searches after those of the manifest.
-func (r Request) otherLibDirs(k *plan.Toolkit) (dirs []string) {
+func (r Request) otherLibDirs(k *cuda.Toolkit) (dirs []string) {
 	if k != nil {
 		dirs = slices.Clone(k.LibDirs)
 	}
@@ -246,7 +248,7 @@ func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 
 // findLib returns the file that -lNAME means, or "" for a library of the toolkit or of the
 // compiler. unseen states why the linker may use another file.
-func (r Request) findLib(l Lib, k *plan.Toolkit) (file, unseen string) {
+func (r Request) findLib(l Lib, k *cuda.Toolkit) (file, unseen string) {
 	known := ofCompiler().MatchString(l.Name)
 	system := systemFolders[:]
 	own := append(slices.Clone(l.Dirs), filepath.SplitList(r.Env("LIBRARY_PATH"))...)
@@ -285,7 +287,7 @@ var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
 // behind finds the libraries that a shared library needs in turn. A program must export the symbols
 // that those refer to as well. Libraries of the system, of the toolkit and of the compiler refer to
 // no symbols of a program.
-func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out plan.Behind) {
+func behind(ctx context.Context, r Request, file string, k *cuda.Toolkit) (out plan.Behind) {
 	if info, err := os.Stat(inside(r.Root, file)); err != nil || !info.Mode().IsRegular() {
 		return out // a named pipe would never be read
 	}
@@ -373,7 +375,7 @@ type hostEnv struct {
 	// libPath holds the folders that the loader searches before LD_LIBRARY_PATH, for programs that
 	// nvcc starts.
 	libPath []string
-	misses  plan.Missed // of the CUDA toolchain block
+	misses  toolchain.Missed // of the CUDA toolchain block
 	// limit is the newest major version of g++ that the toolkit accepts; 0 if its headers state
 	// none.
 	limit   int
@@ -631,10 +633,10 @@ func (w *hostEnv) digest(name string) (string, error) {
 }
 
 // program identifies a tool that is a single file.
-func (w *hostEnv) program(name string) plan.Tool {
+func (w *hostEnv) program(name string) toolchain.Tool {
 	p := w.lookup(name, w.env("PATH"))
 	if p == "" {
-		return plan.Tool{Error: fmt.Sprintf("%s was not found in PATH; install binutils.", name)}
+		return toolchain.Tool{Error: fmt.Sprintf("%s was not found in PATH; install binutils.", name)}
 	}
 	parts := w.sharedLibs(p)
 	parts["driver"] = p
@@ -642,11 +644,11 @@ func (w *hostEnv) program(name string) plan.Tool {
 	maps.Copy(parts, plugins)
 	id, err := w.fingerprint(parts, slices.Sorted(maps.Keys(libs))...)
 	if err != nil {
-		return plan.Tool{Error: err.Error()}
+		return toolchain.Tool{Error: err.Error()}
 	}
 	w.cover(id, libs, nil)
 	text, _ := w.answer(p, "--version")
-	return plan.Tool{Path: p, Version: dottedRE().FindString(text), ID: id}
+	return toolchain.Tool{Path: p, Version: dottedRE().FindString(text), ID: id}
 }
 
 // dottedRE finds the version in "GNU ar (GNU Binutils for Debian) 2.40".

@@ -17,6 +17,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
@@ -240,9 +241,9 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 	if err := os.WriteFile(nvcc, []byte(script), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	k := &plan.Toolkit{NVCC: plan.Tool{Path: nvcc, ID: "1"}}
+	k := &cuda.Toolkit{NVCC: toolchain.Tool{Path: nvcc, ID: "1"}}
 	steps := func() *Steps { return OpenSteps(dir, plan.Facts{CUDA: k}, os.Environ(), nil) }
-	ask := func(s *Steps, question string) plan.DryRun {
+	ask := func(s *Steps, question string) toolchain.DryRun {
 		q := toolchain.Question{Tool: "nvcc", Args: []string{question}}
 		if err := s.Query(t.Context(), []toolchain.Question{q}); err != nil {
 			t.Fatal(err)
@@ -288,7 +289,7 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 func TestMissing(t *testing.T) {
 	path := compilers(t)
 	f := collect(t, Request{NeedCUDA: true, Compiler: "no-such-nvcc", Env: env(map[string]string{"PATH": path})})
-	if f.CUDA != nil || f.CUDAMisses != (plan.Missed{Attribute: "compiler", Truth: "there is no no-such-nvcc"}) || !strings.Contains(f.CUDAError, "Name an nvcc that is here") {
+	if f.CUDA != nil || f.CUDAMisses != (toolchain.Missed{Attribute: "compiler", Truth: "there is no no-such-nvcc"}) || !strings.Contains(f.CUDAError, "Name an nvcc that is here") {
 		t.Errorf("CUDAError %q, %+v", f.CUDAError, f.CUDAMisses)
 	}
 	f = collect(t, Request{Env: env(map[string]string{"PATH": t.TempDir()})})
@@ -392,7 +393,7 @@ func TestRealToolkit(t *testing.T) {
 
 // replaceParts copies the installed toolkit, as links but for nvcc, its profile and what is
 // replaced: each part under the same nvcc is another toolkit.
-func replaceParts(t *testing.T, k *plan.Toolkit) {
+func replaceParts(t *testing.T, k *cuda.Toolkit) {
 	dir := t.TempDir()
 	w := newHostEnv(t.Context(), Request{Env: os.Getenv})
 	d, msg := w.dryRun(k.NVCC.Path)

@@ -28,7 +28,7 @@ import (
 // Steps remembers the output of nvcc --dryrun, hipcc -### and clang -### for some tools and one
 // environment. It is only a memo: without its file the tools are queried again.
 type Steps struct {
-	Runs map[string]plan.DryRun // by toolchain.Question.Key
+	Runs map[string]toolchain.DryRun // by toolchain.Question.Key
 
 	// fleeting holds queries whose answers are not saved: failures of the moment, and refusals of
 	// clang.
@@ -47,7 +47,7 @@ type driver struct {
 // OpenSteps reads the answers that the folder dir holds. env is the complete environment that the
 // tools of f get; keyEnv is the part of it that can change an answer.
 func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
-	s := &Steps{Runs: map[string]plan.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}}
+	s := &Steps{Runs: map[string]toolchain.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}}
 	if k := f.CUDA; k != nil {
 		s.drivers["nvcc"] = driver{k.NVCC.Path, env}
 	}
@@ -64,10 +64,10 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	if sealed, err := regular.Read(s.file); err == nil {
 		s.text = sealed
 		if text, ok := unseal(filepath.Base(s.file), sealed); !ok || json.Unmarshal(text, &s.Runs) != nil {
-			s.Runs = map[string]plan.DryRun{}
+			s.Runs = map[string]toolchain.DryRun{}
 		}
 	}
-	maps.DeleteFunc(s.Runs, func(_ string, run plan.DryRun) bool {
+	maps.DeleteFunc(s.Runs, func(_ string, run toolchain.DryRun) bool {
 		return lacksLibs(run.Text) || !maps.Equal(run.Files, filesIn(run.Asked))
 	})
 	return s
@@ -123,7 +123,7 @@ func lacksLibs(text string) bool {
 
 // Query queries the tools and remembers the answers.
 func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error {
-	answers := make([]plan.DryRun, len(questions))
+	answers := make([]toolchain.DryRun, len(questions))
 	trouble := make([]bool, len(questions))
 	var g errgroup.Group
 	g.SetLimit(4)
@@ -144,15 +144,15 @@ func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error
 	return nil
 }
 
-func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer plan.DryRun, trouble bool) {
+func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer toolchain.DryRun, trouble bool) {
 	dir, err := queryFolder()
 	if err != nil {
-		return plan.DryRun{Error: err.Error()}, true
+		return toolchain.DryRun{Error: err.Error()}, true
 	}
 	defer os.RemoveAll(dir)
 	if q.Offload != nil {
 		if err := os.WriteFile(filepath.Join(dir, toolchain.QueryInput), fatbin.EmptyOffload(q.Offload), 0o666); err != nil {
-			return plan.DryRun{Error: err.Error()}, true
+			return toolchain.DryRun{Error: err.Error()}, true
 		}
 	}
 	d := s.drivers[q.Tool]
@@ -166,11 +166,11 @@ func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer plan.DryR
 	}
 	switch {
 	case err != nil:
-		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, clang || isTrouble(err)
+		return toolchain.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, clang || isTrouble(err)
 	case clang && refusal().MatchString(text): // with -###, clang refuses with status 0
-		return plan.DryRun{Error: complaint(text)}, true
+		return toolchain.DryRun{Error: complaint(text)}, true
 	}
-	answer = plan.DryRun{Text: text}
+	answer = toolchain.DryRun{Text: text}
 	if clang {
 		if files := filesIn(q.Args); len(files) > 0 {
 			answer.Asked, answer.Files = q.Args, files
@@ -216,7 +216,7 @@ func complaint(text string) string {
 // project. The answer is not saved, so other projects query again.
 func (s *Steps) Misparsed(question, why string) {
 	s.fleeting[question] = true
-	s.Runs[question] = plan.DryRun{Misparsed: why}
+	s.Runs[question] = toolchain.DryRun{Misparsed: why}
 }
 
 // Remembered returns the file that holds the answers and its text as last read or written. Without
@@ -226,7 +226,7 @@ func (s *Steps) Remembered() (file string, text []byte) { return s.file, s.text 
 // save is best effort. It omits failures of the moment and refusals, which are queried again.
 func (s *Steps) save() {
 	lasting := maps.Clone(s.Runs)
-	maps.DeleteFunc(lasting, func(question string, _ plan.DryRun) bool { return s.fleeting[question] })
+	maps.DeleteFunc(lasting, func(question string, _ toolchain.DryRun) bool { return s.fleeting[question] })
 	text, err := json.Marshal(lasting)
 	if err != nil {
 		return

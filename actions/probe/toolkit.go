@@ -14,8 +14,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
@@ -25,25 +25,25 @@ const installs = `Or have kbuild install one, without root: give toolchain "cuda
 
 // toolkit finds and identifies the CUDA toolkit. A dry run of nvcc names its parts; nothing is
 // guessed from a layout.
-func (w *hostEnv) toolkit() (*plan.Toolkit, string) {
+func (w *hostEnv) toolkit() (*cuda.Toolkit, string) {
 	driver, looked := w.findNVCC()
 	if driver == "" && w.req.Missing != "" {
-		w.misses = plan.Missed{Attribute: w.req.MissingOf, Truth: "the CUDA toolkit that the manifest names is not here"}
+		w.misses = toolchain.Missed{Attribute: w.req.MissingOf, Truth: "the CUDA toolkit that the manifest names is not here"}
 		return nil, w.req.Missing
 	}
 	if driver == "" && w.req.Compiler != "" && !isClang(w.req.Compiler) {
-		w.misses = plan.Missed{Attribute: "compiler", Truth: "there is no " + w.req.Compiler}
+		w.misses = toolchain.Missed{Attribute: "compiler", Truth: "there is no " + w.req.Compiler}
 		return nil, "Name an nvcc that is here, or remove compiler: kbuild looks in CUDA_HOME, PATH and /usr/local/cuda then."
 	}
 	if driver == "" {
 		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install a CUDA toolkit (on Debian and Ubuntu: apt install nvidia-cuda-toolkit, from non-free or multiverse), or set CUDA_HOME. " + installs
 	}
-	k := &plan.Toolkit{NVCC: plan.Tool{Path: driver}}
+	k := &cuda.Toolkit{NVCC: toolchain.Tool{Path: driver}}
 	if msg := w.versionOf(k); msg != "" {
 		return nil, msg
 	}
 	if w.req.Accepts != nil && !w.req.Accepts(k.Version) {
-		w.misses = plan.Missed{Attribute: "version", Truth: fmt.Sprintf("%s is CUDA %s, and the manifest wants %s", driver, k.Version, w.req.Version)}
+		w.misses = toolchain.Missed{Attribute: "version", Truth: fmt.Sprintf("%s is CUDA %s, and the manifest wants %s", driver, k.Version, w.req.Version)}
 		return nil, "Set CUDA_HOME to another toolkit, name its compiler in the toolchain block, or have kbuild install one: from = \"pypi\" (CUDA 13) and kbuild toolkit install."
 	}
 	d, msg := w.dryRun(driver)
@@ -83,7 +83,7 @@ func (w *hostEnv) toolkit() (*plan.Toolkit, string) {
 }
 
 // hostOf finds the host compiler of a toolkit, or returns why it has none.
-func (w *hostEnv) hostOf(k *plan.Toolkit, d dry) string {
+func (w *hostEnv) hostOf(k *cuda.Toolkit, d dry) string {
 	k.HostCXX = w.hostCXX(d.header("crt/host_config.h"))
 	asked := w.req.HostCompiler
 	switch {
@@ -93,18 +93,18 @@ func (w *hostEnv) hostOf(k *plan.Toolkit, d dry) string {
 		}
 		return ""
 	case asked == "":
-		w.misses = plan.Missed{Truth: fmt.Sprintf("CUDA %s has no host compiler here", k.Version)}
+		w.misses = toolchain.Missed{Truth: fmt.Sprintf("CUDA %s has no host compiler here", k.Version)}
 	case w.lookup(asked, w.env("PATH")) == "":
-		w.misses = plan.Missed{Attribute: "host_compiler", Truth: "there is no " + asked}
+		w.misses = toolchain.Missed{Attribute: "host_compiler", Truth: "there is no " + asked}
 	default:
-		w.misses = plan.Missed{Attribute: "host_compiler", Truth: asked + " does not work as a host compiler"}
+		w.misses = toolchain.Missed{Attribute: "host_compiler", Truth: asked + " does not work as a host compiler"}
 	}
 	return k.HostCXX.Error
 }
 
 // identify sets two fingerprints of a toolkit's content: one with its host compiler, and one of its
 // own programs alone.
-func (w *hostEnv) identify(k *plan.Toolkit, d dry) (err error) {
+func (w *hostEnv) identify(k *cuda.Toolkit, d dry) (err error) {
 	folders := d.nvvmPath + "\n" + d.irLibs
 	if k.NVCC.ID, err = w.fingerprint(w.parts, k.Build, k.HostCXX.ID, folders); err != nil {
 		return err
@@ -196,7 +196,7 @@ var versionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 var suffixedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'sm_\d+[af]'`) })
 
-func (w *hostEnv) versionOf(k *plan.Toolkit) string {
+func (w *hostEnv) versionOf(k *cuda.Toolkit) string {
 	out, err := w.output(k.NVCC.Path, "--version")
 	m := versionRE().FindStringSubmatch(out)
 	if err != nil || m == nil {
@@ -224,7 +224,7 @@ type dry struct {
 	libDir            string
 	libDirs, includes []string
 	libPath           []string // the loader's search path for the steps
-	startWith         string   // see plan.Toolkit.LibPath
+	startWith         string   // see cuda.Toolkit.LibPath
 }
 
 var assignRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`) })

@@ -13,8 +13,8 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
@@ -172,7 +172,7 @@ var (
 // mixed reports parts of another version than nvcc. pip installs the newest version of each package
 // that is not pinned. The first error is ptxas's (`Unsupported .version 9.5; current version is
 // '9.0'`); PTX and LTO-IR are generated without a warning.
-func (w *hostEnv) mixed(d dry, k *plan.Toolkit) string {
+func (w *hostEnv) mixed(d dry, k *cuda.Toolkit) string {
 	var other []string
 	if v := w.releaseOfCICC(k); v != "" && v != k.Version {
 		other = append(other, "cicc is of "+v)
@@ -241,7 +241,7 @@ func findRelease(r io.Reader) (string, error) {
 
 // releaseOfCICC has cicc compile an empty source and returns the release in the PTX: cicc has no
 // option that prints it. It stores the versions of the generated code in k.
-func (w *hostEnv) releaseOfCICC(k *plan.Toolkit) string {
+func (w *hostEnv) releaseOfCICC(k *cuda.Toolkit) string {
 	dir := w.folderWith("a.ii", "")
 	defer os.RemoveAll(dir)
 	if dir == "" || k.Programs["cicc"] == "" || len(k.Archs) == 0 {

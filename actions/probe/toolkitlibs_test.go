@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
-	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
 // factsOf probes a toolkit, and has doctor look at it.
-func factsOf(t *testing.T, tk string) (k *plan.Toolkit, doctor string) {
+func factsOf(t *testing.T, tk string) (k *cuda.Toolkit, doctor string) {
 	t.Helper()
 	vars := env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})
 	f := collect(t, Request{NeedCUDA: true, Env: vars})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -29,36 +30,56 @@ type CheckLink struct {
 	Modules []string
 }
 
-// given holds the inputs of a plan.
-type given struct {
+// builder accumulates the plan.
+type builder struct {
 	project *manifest.Project
 	facts   Facts
 	options Options
+	build   *toolchain.Build // what requests to toolchains have in common
+
+	// By the device code of a target.
+	nvidia, amd vendor
+
+	problems toolchain.Diagnostics
+	walk     walker
+	graph    *graph.Graph
+	targets  map[string]*target   // by label
+	bases    map[string][]*target // by kind.base, in order: the instances of a matrix
+	order    []*target            // dependencies first
 }
 
-// checks reports problems with the inputs of a plan.
-type checks struct {
-	diagnostics
-	given
-	walker
-	nvccReported   bool // a problem with the toolkit was reported
-	floatsReported bool // the warning about nvlink's floating-point options was reported
-	hipPrinted     bool
+// vendor is the toolchain for the GPUs of a vendor, and its description.
+type vendor struct {
+	toolchain.Toolchain
+	info toolchain.Info
 }
 
-// builder accumulates the plan.
-type builder struct {
-	checks
-	answers answers
-	graph   *graph.Graph
-	targets map[string]*target   // by label
-	bases   map[string][]*target // by kind.base, in order: the instances of a matrix
-	order   []*target            // dependencies first
+// vendorOf returns the toolchain of t.
+func (b *builder) vendorOf(t *target) vendor {
+	if t.IsAMD() {
+		return b.amd
+	}
+	return b.nvidia
+}
+
+// take adds the result of a request for t. Several requests may plan the same shared action.
+func (b *builder) take(t *target, p toolchain.Plan) {
+	b.problems.List = append(b.problems.List, p.List...)
+	for _, a := range p.Actions {
+		if id, dup := b.graph.Producer(a.Outputs[0]); !dup || !isShared(b.graph.Actions[id], a) {
+			b.emit(t, a)
+		}
+	}
+}
+
+// isShared reports whether a and w are the same action, planned for two links.
+func isShared(w, a *graph.Action) bool {
+	return a.Kind.Info().Shared && a.Kind == w.Kind && slices.Equal(a.Inputs, w.Inputs) && slices.Equal(a.Outputs, w.Outputs)
 }
 
 // emit adds an action of t. If another action writes the same file, it reports an error instead.
 func (b *builder) emit(t *target, a *graph.Action) {
-	a.Target, a.Pos = t.label, graph.Pos(t.Pos)
+	a.Target, a.Pos = t.Label, graph.Pos(t.Pos)
 	a.Memory, a.Pool = max(a.Memory, t.Memory), a.Kind.Info().Pool
 	b.nativeCPU(a)
 	for i, o := range a.Outputs {
@@ -76,13 +97,13 @@ func (b *builder) emit(t *target, a *graph.Action) {
 
 // twice reports a file that two actions write. Two actions of one target collide where a flag names
 // a file beside the object.
-func (ds *diagnostics) twice(t *target, w, a *graph.Action, file string) {
-	if w.Target == t.label && a.InPlace {
-		ds.errorf(t.flag(&t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
+func (b *builder) twice(t *target, w, a *graph.Action, file string) {
+	if w.Target == t.Label && a.InPlace {
+		b.problems.Errorf(t.FlagPos(&t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.Label, file)
 		return
 	}
-	ds.bothf(t.Pos, manifest.Pos(w.Pos), w.Target+" writes it first", "Rename one of the two.",
-		"%s and %s both write %s", w.Target, t.label, file)
+	b.problems.Bothf(t.Pos, manifest.Pos(w.Pos), w.Target+" writes it first", "Rename one of the two.",
+		"%s and %s both write %s", w.Target, t.Label, file)
 }
 
 // ToolkitTool is the name of Toolkit.Parts among the tools of an action.
@@ -93,11 +114,11 @@ const ToolkitTool = nvcc.Toolkit
 const NativeTool = "native CPU"
 
 // nativeCPU adds this machine's processor to the tools of an action that generates code for it.
-func (g *given) nativeCPU(a *graph.Action) {
-	if g.facts.NativeCPU == "" || len(a.Tools) == 0 {
+func (b *builder) nativeCPU(a *graph.Action) {
+	if b.facts.NativeCPU == "" || len(a.Tools) == 0 {
 		return
 	}
-	if host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(g.facts.NVCCFlags) {
+	if host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(b.facts.NVCCFlags) {
 		a.Tools = append(slices.Clip(a.Tools), NativeTool)
 	}
 }
@@ -109,27 +130,4 @@ func (b *builder) instances(label string) []*target {
 		return []*target{t}
 	}
 	return b.bases[label]
-}
-
-// atFile describes a response file of ar, lld and compiler drivers that holds the arguments from
-// index from on.
-func atFile(from int) *graph.Response { return &graph.Response{From: from, Flag: "@"} }
-
-// optedOut returns the setting by which the user disabled splitting for t, or "".
-func (g *given) optedOut(t *target) string {
-	switch {
-	case g.options.NoSplit:
-		return "--no-split"
-	case t.Split != nil && !*t.Split:
-		return "split = false"
-	}
-	return ""
-}
-
-// clang returns the clang that compiles CUDA, or nil if nvcc does.
-func (g *given) clang() *ClangCUDA {
-	if g.facts.CUDA == nil {
-		return nil
-	}
-	return g.facts.CUDA.Clang
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -74,9 +75,9 @@ func answered(t *testing.T, block, recorded string) *graph.Graph {
 	for _, tool := range nvcc.Programs {
 		facts.CUDA.Programs[tool] = tool
 	}
-	facts.DryRuns = map[string]plan.DryRun{}
+	facts.DryRuns = map[string]toolchain.DryRun{}
 	for _, q := range plan.New(p, facts, plan.Options{}).Questions {
-		facts.DryRuns[q.Key()] = plan.DryRun{Text: string(text)}
+		facts.DryRuns[q.Key()] = toolchain.DryRun{Text: string(text)}
 	}
 	made := plan.New(p, facts, plan.Options{})
 	if made.Graph == nil {

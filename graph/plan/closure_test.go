@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -15,10 +16,10 @@ func TestOrderOfExports(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	shorter := 0
 	for n := range 20000 {
-		b := &builder{}
+		w := &walker{}
 		var all []*target
 		for range 3 + rng.IntN(6) {
-			u := &target{Target: &manifest.Target{}}
+			u := &target{Target: toolchain.Target{Target: &manifest.Target{}}}
 			for range rng.IntN(4) {
 				u.include = appendNew(u.include, fmt.Sprint("dir", rng.IntN(4)))
 			}
@@ -41,7 +42,7 @@ func TestOrderOfExports(t *testing.T) {
 			slices.Sort(headers)
 			return dirs, headers
 		}
-		some, whole := b.exporters(top), b.closure(top)
+		some, whole := w.exporters(top), w.closure(top)
 		dirs, headers := folders(some)
 		wantDirs, wantHeaders := folders(whole)
 		if !slices.Equal(dirs, wantDirs) || !slices.Equal(headers, wantHeaders) {

@@ -29,13 +29,13 @@ func (b *builder) embed(t *target) {
 		return
 	}
 	if b.facts.CC.Path == "" {
-		b.errorf(t.Embed.Pos, b.facts.CC.Error, "no C compiler to embed %s", t.label)
+		b.problems.Errorf(t.Embed.Pos, b.facts.CC.Error, "no C compiler to embed %s", t.Label)
 		return
 	}
 	symbol := t.Embed.Symbol
-	dir := b.out(graph.GenDir, "module."+graph.Flat(t.Base))
+	dir := b.build.Out(graph.GenDir, "module."+graph.Flat(t.Base))
 	source, header := path.Join(dir, symbol+".c"), path.Join(dir, symbol+".h")
-	object := b.out("obj", "module."+graph.Flat(t.Base), symbol+".o")
+	object := b.build.Out("obj", "module."+graph.Flat(t.Base), symbol+".o")
 	argv, inputs := embedArgs(symbol, group)
 	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{source, header}})
 	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(source),
@@ -50,14 +50,14 @@ func (b *builder) embed(t *target) {
 	t.embeds = []string{object}
 }
 
-// embedArgs returns the arguments of an Embed action, the symbol and five words for each artifact,
+// embedArgs returns the arguments of an Embed action, the symbol and five words for each toolchain.Artifact,
 // and the files that it reads.
 func embedArgs(symbol string, group []*target) (argv, inputs []string) {
 	argv = []string{"embed", symbol}
 	for _, u := range group {
-		for _, a := range u.arts {
-			argv = append(argv, variantName(u), a.source, a.arch, a.kind, a.path)
-			inputs = append(inputs, a.path)
+		for _, a := range u.Artifacts {
+			argv = append(argv, variantName(u), a.Source, a.Arch, a.Kind, a.Path)
+			inputs = append(inputs, a.Path)
 		}
 	}
 	return argv, inputs
@@ -79,9 +79,9 @@ func ownEmbeds(t *target) []string {
 // checkEmbeds rejects two modules with one symbol among the dependencies of t, even those of its
 // shared libraries. The dynamic linker would bind the whole program to one of the two tables, and
 // an include would find one of the two headers.
-func (ck *checks) checkEmbeds(t *target) {
+func (b *builder) checkEmbeds(t *target) {
 	first := map[string]*target{}
-	for _, m := range ck.exporters(t) {
+	for _, m := range b.walk.exporters(t) {
 		if m.Embed == nil {
 			continue
 		}
@@ -89,8 +89,16 @@ func (ck *checks) checkEmbeds(t *target) {
 		if other == nil {
 			first[m.Embed.Symbol] = m
 		} else if other.Base != m.Base {
-			ck.bothf(m.Embed.Pos, other.Embed.Pos, "the other one, of module."+other.Base, "Give each embed its own symbol.",
-				"%s would hold two tables called %s", t.label, m.Embed.Symbol)
+			b.problems.Bothf(m.Embed.Pos, other.Embed.Pos, "the other one, of module."+other.Base, "Give each embed its own symbol.",
+				"%s would hold two tables called %s", t.Label, m.Embed.Symbol)
 		}
 	}
+}
+
+// variantName returns "dtype=f16,tile=64", or "" without a matrix.
+func variantName(t *target) string {
+	if len(t.Matrix) == 0 {
+		return ""
+	}
+	return t.Name[len(t.Base)+1:]
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -80,25 +81,25 @@ func (b *builder) exports() (all []Export) {
 }
 
 func (b *builder) export(t *target) Export {
-	e := Export{Label: t.label, Name: strings.ReplaceAll(t.Name, "/", "."), Kind: t.Kind, Pos: t.Pos, File: t.file, Headers: t.PublicHeaders}
+	e := Export{Label: t.Label, Name: strings.ReplaceAll(t.Name, "/", "."), Kind: t.Kind, Pos: t.Pos, File: t.File, Headers: t.PublicHeaders}
 	switch {
 	case t.Kind == manifest.Module:
 		e.Artifacts = b.artifacts(t)
 	case t.Kind == manifest.Executable || t.Shared:
 		if e.Shared = t.Shared; t.Shared {
-			e.Links = Links{Runtime: t.CudaRT, CUDA: !t.isHIP() && b.usesCUDA(t, b.linkage(t))}
+			e.Links = Links{Runtime: t.CudaRT, CUDA: !t.IsAMD() && b.usesCUDA(t, b.walk.linkage(t))}
 		}
 		if t.SOVersion != "" {
-			e.Plain = strings.TrimSuffix(t.file, "."+t.SOVersion)
+			e.Plain = strings.TrimSuffix(t.File, "."+t.SOVersion)
 		}
-		for _, s := range b.linkage(t).shared {
-			e.Needs = append(e.Needs, s.label)
-			e.RunPaths = appendNew(e.RunPaths, rpath(t.file, s.file))
+		for _, s := range b.walk.linkage(t).shared {
+			e.Needs = append(e.Needs, s.Label)
+			e.RunPaths = appendNew(e.RunPaths, rpath(t.File, s.File))
 		}
 		b.checkLoaded(t, &e)
 	case t.HeaderOnly():
 		e.HeaderOnly = true
-		e.Links = Links{Libs: t.Libs, LibDirs: t.LibDirs, Defines: defines(t.Defines), Flags: t.AttrPos["flags"]}
+		e.Links = Links{Libs: t.Libs, LibDirs: t.LibDirs, Defines: toolchain.Defines(t.Defines), Flags: t.AttrPos["flags"]}
 		e.needLibraries(t)
 		b.checkLibDirs(t, &e)
 	case t.Kind == manifest.Library:
@@ -107,7 +108,7 @@ func (b *builder) export(t *target) Export {
 		b.exportPrebuilt(t, &e)
 	}
 	if t.Kind == manifest.Library {
-		e.Codes = b.codesIn(t.file)
+		e.Codes = b.codesIn(t.File)
 	}
 	return e
 }
@@ -129,7 +130,7 @@ func (b *builder) codesIn(file string) (codes []string) {
 // artifacts returns the files of a module, its manifest last, without the files that only programs
 // of the project link.
 func (b *builder) artifacts(t *target) (files []string) {
-	modules := b.out("modules") + "/"
+	modules := b.build.Out("modules") + "/"
 	for _, o := range t.node.Outputs {
 		if strings.HasPrefix(o, modules) {
 			files = append(files, o)
@@ -143,21 +144,21 @@ func (b *builder) artifacts(t *target) (files []string) {
 func (b *builder) exportStatic(t *target, e *Export) {
 	l := linkage{libDirs: t.LibDirs}
 	e.needLibraries(t)
-	own, open := b.linkInputOf(t, t)
+	own, open := b.linkInputOf(t, &t.Target)
 	if t.DeviceLink {
-		own, open = linkInput{}, false
+		own, open = toolchain.LinkInput{}, false
 	}
-	libs := b.deviceLibs(t, t.LibDirs)
+	libs := b.deviceLibs(&t.Target, t.LibDirs)
 	e.Links = Links{
-		HIP: t.isHIP() && slices.ContainsFunc(t.Sources, isDevice), CUDA: !t.isHIP() && b.usesCUDA(t, l),
-		DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink, LTO: own.lto, Runtime: t.CudaRT, HostLTO: hostLTO(t),
+		HIP: t.IsAMD() && slices.ContainsFunc(t.Sources, toolchain.IsDevice), CUDA: !t.IsAMD() && b.usesCUDA(t, l),
+		DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink, LTO: own.LTO, Runtime: t.CudaRT, HostLTO: hostLTO(t),
 		Libs: t.Libs, LibDirs: t.LibDirs,
 		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
 	}
-	if own.lto && !e.Links.HIP {
+	if own.LTO && !e.Links.HIP {
 		e.Links.Arithmetic, e.Links.Floats = b.exportFloats(t)
 	}
-	if k := b.facts.CUDA; k != nil && e.Links.CUDA {
+	if k := b.nvidia.info; e.Links.CUDA {
 		e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
 	}
 	b.checkLibDirs(t, e)
@@ -165,11 +166,11 @@ func (b *builder) exportStatic(t *target, e *Export) {
 
 // checkLibDirs rejects the installation of a library whose dependents would search a folder of the
 // project.
-func (g *given) checkLibDirs(t *target, e *Export) {
+func (b *builder) checkLibDirs(t *target, e *Export) {
 	for _, dir := range t.LibDirs {
-		if g.inProject(dir) {
+		if b.inProject(dir) {
 			e.InTree = true
-			e.Fault, e.FaultPos = "lib_dirs "+dir+" is in the project, and what -l finds there is not installed. Declare the library as a prebuilt, and name that in deps.", t.attr("lib_dirs")
+			e.Fault, e.FaultPos = "lib_dirs "+dir+" is in the project, and what -l finds there is not installed. Declare the library as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
 		}
 	}
 }
@@ -177,12 +178,12 @@ func (g *given) checkLibDirs(t *target, e *Export) {
 // checkLoaded rejects the installation of a program or shared library that loads a library from a
 // folder of the project.
 func (b *builder) checkLoaded(t *target, e *Export) {
-	l := b.linkage(t)
+	l := b.walk.linkage(t)
 	for _, lib := range l.libs {
 		for _, file := range b.facts.Libs[lib] {
 			if dir := path.Dir(file); b.inProject(dir) && slices.Contains(l.libDirs, dir) && path.Ext(file) != ".a" {
 				e.InTree = true
-				e.Fault, e.FaultPos = file+" is loaded from lib_dirs of the project, and is not installed. Declare it as a prebuilt, and name that in deps.", t.attr("lib_dirs")
+				e.Fault, e.FaultPos = file+" is loaded from lib_dirs of the project, and is not installed. Declare it as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
 			}
 		}
 	}
@@ -191,35 +192,35 @@ func (b *builder) checkLoaded(t *target, e *Export) {
 // exportFloats returns the options of CUDA 13's nvlink for the LTO-IR of t, whichever toolkit
 // compiled it, and the nvcc options that it was compiled with.
 func (b *builder) exportFloats(t *target) (arithmetic string, options []string) {
-	f := floats(t)
-	if f == defaultFloats {
+	f := t.FloatOptions()
+	if f == toolchain.DefaultFloats {
 		return "", nil
 	}
-	for i, on := range f.byName() {
-		options = append(options, fmt.Sprintf("-%s=%t", strings.ReplaceAll(floatAttributes[i], "_", "-"), on))
+	for i, on := range f.ByName() {
+		options = append(options, fmt.Sprintf("-%s=%t", strings.ReplaceAll(toolchain.FloatAttributes[i], "_", "-"), on))
 	}
-	forgotten := defaultFloats
-	if forgotten.precSqrt = f.precSqrt; f == forgotten || t.LTOFloats != nil && !*t.LTOFloats {
+	forgotten := toolchain.DefaultFloats
+	if forgotten.PrecSqrt = f.PrecSqrt; f == forgotten || t.LTOFloats != nil && !*t.LTOFloats {
 		return "", options
 	}
-	return nvcc.Arithmetic(f.ftz, f.precDiv, f.fmad), options
+	return nvcc.Arithmetic(f), options
 }
 
 func (b *builder) exportPrebuilt(t *target, e *Export) {
 	e.Shared = t.SharedFile != ""
-	linked, open := b.linkInputOf(t, t)
-	if hip := slices.ContainsFunc(b.facts.Prebuilt[t.file].Members, func(m Member) bool { return m.Relocatable && !m.NVLinkReads() }); hip {
+	linked, open := b.linkInputOf(t, &t.Target)
+	if hip := slices.ContainsFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() }); hip {
 		e.Links.HIP, open = true, true
-	} else if e.Links.CUDA = !e.Shared && len(b.facts.Prebuilt[t.file].Members) > 0; e.Links.CUDA && b.facts.CUDA != nil {
-		e.Links.CUDADirs = b.facts.CUDA.LibDirs
+	} else if e.Links.CUDA = !e.Shared && len(t.Library.Members) > 0; e.Links.CUDA {
+		e.Links.CUDADirs = b.nvidia.info.LibDirs
 	}
-	e.Links.DeviceLink, e.Links.LTO, e.Links.CXX = open && !e.Shared, linked.lto, true
+	e.Links.DeviceLink, e.Links.LTO, e.Links.CXX = open && !e.Shared, linked.LTO, true
 	e.Links.Libs, e.Links.LibDirs, e.Links.Always = t.Libs, t.LibDirs, t.AlwaysLink
 	e.needLibraries(t)
 	b.checkLibDirs(t, e)
-	if t.object != "" {
+	if t.Wrapped != "" {
 		e.InTree = false
-		e.Fault, e.FaultPos = t.file+" is device code without an archive, which no other build tool links. Put its object into an archive, and declare that as a prebuilt.", t.Pos
+		e.Fault, e.FaultPos = t.File+" is device code without an archive, which no other build tool links. Put its object into an archive, and declare that as a prebuilt.", t.Pos
 	}
 }
 
@@ -227,12 +228,12 @@ func (b *builder) exportPrebuilt(t *target, e *Export) {
 func (e *Export) needLibraries(t *target) {
 	for _, d := range t.deps {
 		if d.Kind == manifest.Library || d.Kind == manifest.Prebuilt {
-			e.Needs = appendNew(e.Needs, d.label)
+			e.Needs = appendNew(e.Needs, d.Label)
 		}
 	}
 }
 
 // inProject reports whether p is a path in the project.
-func (g *given) inProject(p string) bool {
+func (b *builder) inProject(p string) bool {
 	return !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -46,7 +47,7 @@ func exports(t *testing.T, text string, facts plan.Facts) map[string]plan.Export
 // of the project would link.
 func TestExportedLinks(t *testing.T) {
 	facts := usualFacts()
-	facts.Prebuilt = map[string]plan.Library{"vendor/libp.a": {Form: "archive", Members: []plan.Member{
+	facts.Prebuilt = map[string]toolchain.Library{"vendor/libp.a": {Form: "archive", Members: []toolchain.Member{
 		{Name: "p.o", Relocatable: true, Images: []gencode.Image{{Kind: gencode.LTO, Num: 80}}}}}}
 	all := exports(t, `
 defaults { code = ["sm_80"] }

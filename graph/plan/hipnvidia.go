@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -37,11 +38,10 @@ const systemHeaders = "/usr/include"
 
 // checkHIPHeaders reports missing HIP headers for NVIDIA's GPUs, unless the manifest names folders
 // that may have them.
-func (ck *checks) checkHIPHeaders(t *target) {
-	if ck.facts.HIPHeaders != "" || !t.isHIPForNVIDIA || len(t.Includes)+len(t.PrivateIncludes) > 0 || ck.hipPrinted {
+func (b *builder) checkHIPHeaders(t *target) {
+	if b.facts.HIPHeaders != "" || !t.isHIPForNVIDIA || len(t.Includes)+len(t.PrivateIncludes) > 0 || !b.build.Once(toolchain.NoHIP) {
 		return
 	}
-	ck.hipPrinted = true
-	ck.errorf(t.Sources[0].Pos, `Looked for hip/nvidia_detail in the include folders of ROCM_PATH, HIP_PATH, /opt/rocm and /usr. Install them (Debian and Ubuntu: apt install libamdhip64-dev; `+
-		`ROCm: hip-runtime-nvidia-dev), or name their folder in includes.`, "%s has HIP sources and code for NVIDIA's GPUs, and HIP's headers for those were not found", t.label)
+	b.problems.Errorf(t.Sources[0].Pos, `Looked for hip/nvidia_detail in the include folders of ROCM_PATH, HIP_PATH, /opt/rocm and /usr. Install them (Debian and Ubuntu: apt install libamdhip64-dev; `+
+		`ROCm: hip-runtime-nvidia-dev), or name their folder in includes.`, "%s has HIP sources and code for NVIDIA's GPUs, and HIP's headers for those were not found", t.Label)
 }

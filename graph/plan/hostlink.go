@@ -7,71 +7,64 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
-func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
-	h := host.LinkOptions{Depfile: ck.linkDepfile(t), Trace: ck.tracesLink(t, l), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
-		LTO: ck.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
+// hostLink returns the host link of t without device code.
+func (b *builder) hostLink(t *target, l linkage, kind graph.Kind) host.LinkOptions {
+	h := host.LinkOptions{Depfile: b.linkDepfile(t), Trace: b.tracesLink(t, l), Objects: append(t.ObjectPaths(), l.embeds...), Libs: l.libs, LibDirs: l.libDirs,
+		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.File}
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
 		switch {
-		case s.object != "":
-			h.Objects = append(h.Objects, s.object)
+		case s.Wrapped != "":
+			h.Objects = append(h.Objects, s.Wrapped)
 		case s.AlwaysLink:
-			h.Whole = append(h.Whole, s.file)
+			h.Whole = append(h.Whole, s.File)
 		default:
-			h.Archives = append(h.Archives, s.file)
+			h.Archives = append(h.Archives, s.File)
 		}
 	}
-	inputs = slices.Concat(inputs, h.Objects, h.Whole, h.Archives)
 	for _, s := range l.shared {
-		inputs = append(inputs, s.file)
 		// A link by path would make the loader search relative to the working directory.
-		if ck.facts.Behind[s.file].Unnamed {
-			h.Shared = append(h.Shared, "-L"+path.Dir(s.file), "-l:"+path.Base(s.file))
+		if b.facts.Behind[s.File].Unnamed {
+			h.Shared = append(h.Shared, "-L"+path.Dir(s.File), "-l:"+path.Base(s.File))
 		} else {
-			h.Shared = append(h.Shared, s.file)
+			h.Shared = append(h.Shared, s.File)
 		}
-		h.RPaths = appendNew(h.RPaths, rpath(t.file, s.file))
+		h.RPaths = appendNew(h.RPaths, rpath(t.File, s.File))
 	}
-	h.Needed = ck.neededFolders(t, l)
+	h.Needed = b.neededFolders(t, l)
 	if kind == graph.SharedLink {
-		h.SOName = path.Base(t.file)
+		h.SOName = path.Base(t.File)
 	}
-	if !t.isHIP() && ck.usesCUDA(t, l) && ck.facts.CUDA != nil {
-		h.CUDALibs = nvcc.RuntimeLibs(t.CudaRT, ck.facts.CUDA.CUDART, deviceLink)
-		h.CUDADirs = ck.facts.CUDA.LibDirs
-		ck.checkLibraries(t, h.LibDirs, h.Flags, h.CUDALibs...)
-	}
-	return host.Link(ck.facts.CXX.Path, h), inputs
+	return h
 }
 
 // neededFolders returns the folders of the transitive dependencies of shared libraries in the link
 // of t. GNU ld searches for those neither in the folders of -L nor beside the library that needs
 // them. Other linkers accept the option and need no such library.
-func (ck *checks) neededFolders(t *target, l linkage) (dirs []string) {
+func (b *builder) neededFolders(t *target, l linkage) (dirs []string) {
 	linked := append(slices.Clone(l.statics), l.pre...)
 	linked = append(linked, t)
-	for _, u := range append([]*target{t}, ck.closure(t)...) {
+	for _, u := range append([]*target{t}, b.walk.closure(t)...) {
 		behind := !slices.Contains(linked, u)
 		toolkit := behind && u.CudaRT == "shared"
 		if behind {
 			dirs = appendNew(dirs, u.LibDirs...)
-			toolkit = toolkit || slices.ContainsFunc(u.Libs, func(l string) bool { return len(ck.facts.Libs[l]) == 0 })
+			toolkit = toolkit || slices.ContainsFunc(u.Libs, func(l string) bool { return len(b.facts.Libs[l]) == 0 })
 		}
-		for _, file := range ck.hostFiles(u) {
+		for _, file := range b.hostFiles(u) {
 			if behind {
 				dirs = appendNew(dirs, path.Dir(file))
 			}
-			needs := ck.facts.Behind[file]
+			needs := b.facts.Behind[file]
 			if needs.Missing != "" {
 				dirs = appendNew(dirs, l.libDirs...)
 			}
 			dirs = appendNew(dirs, needs.Beside...)
 			toolkit = toolkit || needs.Toolkit
 		}
-		if toolkit && ck.facts.CUDA != nil {
-			dirs = appendNew(dirs, ck.facts.CUDA.LibDirs...)
+		if toolkit {
+			dirs = appendNew(dirs, b.nvidia.info.LibDirs...)
 		}
 	}
 	return slices.DeleteFunc(dirs, ofSystem)
@@ -99,38 +92,29 @@ func rpath(from, to string) string {
 
 // usesCUDA reports whether the program needs the CUDA runtime: it links a CUDA source or prebuilt
 // device code.
-func (g *given) usesCUDA(t *target, l linkage) bool {
+func (b *builder) usesCUDA(t *target, l linkage) bool {
 	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
-		if u.shipsCUDA() || len(g.facts.Prebuilt[u.file].Members) > 0 {
+		if u.shipsCUDA() || len(b.facts.Prebuilt[u.File].Members) > 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(l.libs, func(name string) bool { return g.facts.static(name, l.libDirs) != "" })
+	return slices.ContainsFunc(l.libs, func(name string) bool { return b.facts.static(name, l.libDirs) != "" })
 }
 
 // linkDepfile returns the dependency file of the linker, "" if it writes none. Only that file names
 // the libraries of -l and the system's start files.
-func (g *given) linkDepfile(t *target) string {
-	if !g.facts.LinkDepfile {
+func (b *builder) linkDepfile(t *target) string {
+	if !b.facts.LinkDepfile {
 		return ""
 	}
-	return g.out("obj", fileName(t), "link.d")
+	return b.build.Out("obj", t.Folder(), "link.d")
 }
 
 // tracesLink reports whether the linker of t is GNU ld, which prints the paths that it probes.
 // Other linkers, which flags may name, accept the option but print other things, or nothing.
-func (g *given) tracesLink(t *target, l linkage) bool {
+func (b *builder) tracesLink(t *target, l linkage) bool {
 	other := func(flag string) bool {
 		return strings.HasPrefix(flag, "-fuse-ld=") && flag != "-fuse-ld=bfd" || strings.HasPrefix(flag, "--ld-path=")
 	}
-	return g.facts.LinkDepfile && g.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(g.ltoLink(t, l), other)
-}
-
-// linkTools returns the tools of a host link. The toolkit is one if its libraries are linked, in
-// case the linker cannot report that it read them.
-func (g *given) linkTools(t *target, l linkage) []string {
-	if g.facts.CUDA != nil && g.usesCUDA(t, l) {
-		return []string{"cxx", "nvcc"}
-	}
-	return []string{"cxx"}
+	return b.facts.LinkDepfile && b.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(b.ltoLink(t, l), other)
 }

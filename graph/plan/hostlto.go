@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -24,62 +25,62 @@ func linkLTO(t *target, l linkage) string {
 }
 
 // ltoCompile returns the options that compile a source to intermediate code.
-func (ck *checks) ltoCompile(t *target, s manifest.Source, compiler Tool) []string {
+func (b *builder) ltoCompile(t *target, s manifest.Source, compiler toolchain.Tool) []string {
 	if hostLTO(t) == "" || !isHost(s) {
 		return nil
 	}
-	ck.checkHostLTO(t, compiler)
-	return ck.lto(t.HostLTO).Compile(fileName(t) + "/" + ck.inTree(s.Path))
+	b.checkHostLTO(t, compiler)
+	return b.lto(t.HostLTO).Compile(t.Folder() + "/" + b.build.InTree(s.Path))
 }
 
-func (g *given) lto(kind string) host.LTO {
-	return host.LTO{Family: g.facts.CXX.Family, Kind: kind, LD: g.facts.HostLTO.LD}
+func (b *builder) lto(kind string) host.LTO {
+	return host.LTO{Family: b.facts.CXX.Family, Kind: kind, LD: b.facts.HostLTO.LD}
 }
 
 // ltoLink returns the link options that compile intermediate code to machine code.
-func (g *given) ltoLink(t *target, l linkage) []string {
+func (b *builder) ltoLink(t *target, l linkage) []string {
 	kind := linkLTO(t, l)
 	if kind == "" {
 		return nil
 	}
-	return g.lto(kind).Link(optLevel(t, t.anySource()), t.Debug)
+	return b.lto(kind).Link(toolchain.HostLevels.Of(&t.Target, t.AnySource()), t.Debug)
 }
 
 // checkHostLTO reports compilers that cannot satisfy t's host_lto. The C++ compiler does the link.
-func (ck *checks) checkHostLTO(t *target, compiler Tool) {
-	cxx, pos := ck.facts.CXX, t.attr("host_lto")
+func (b *builder) checkHostLTO(t *target, compiler toolchain.Tool) {
+	cxx, pos := b.facts.CXX, t.Attr("host_lto")
 	switch {
 	case cxx.Path == "":
-		ck.checkCompiler(t)
+		b.checkCompiler(t)
 	case cxx.Family == "":
-		ck.errorf(pos, `Name a g++ or clang++ as host_compiler of the toolchain block, or remove host_lto.`,
+		b.problems.Errorf(pos, `Name a g++ or clang++ as host_compiler of the toolchain block, or remove host_lto.`,
 			"kbuild does not know how %s optimises across files", cxx.Path)
 	case cxx.Family == "gcc" && t.HostLTO == "thin":
-		ck.errorf(pos, `Write host_lto = "full", or name a clang++ as host_compiler of the toolchain block.`,
+		b.problems.Errorf(pos, `Write host_lto = "full", or name a clang++ as host_compiler of the toolchain block.`,
 			"%s is gcc, which has no ThinLTO", cxx.Path)
 	case compiler.Family != cxx.Family || compiler.Version != cxx.Version:
-		ck.errorf(pos, "Install the C compiler that belongs to it, or remove host_lto: neither reads the intermediate code of the other.",
-			"the C sources of %s are compiled by %s (%s) and linked by %s (%s)", t.label, compiler.Path, described(compiler), cxx.Path, described(cxx))
-	case ck.facts.HostLTO.Error != "":
-		ck.errorf(pos, ck.facts.HostLTO.Error, "%s cannot optimise across files here", cxx.Path)
+		b.problems.Errorf(pos, "Install the C compiler that belongs to it, or remove host_lto: neither reads the intermediate code of the other.",
+			"the C sources of %s are compiled by %s (%s) and linked by %s (%s)", t.Label, compiler.Path, described(compiler), cxx.Path, described(cxx))
+	case b.facts.HostLTO.Error != "":
+		b.problems.Errorf(pos, b.facts.HostLTO.Error, "%s cannot optimise across files here", cxx.Path)
 	}
 }
 
-func described(t Tool) string { return fmt.Sprintf("%s %s", t.Family, t.Version) }
+func described(t toolchain.Tool) string { return fmt.Sprintf("%s %s", t.Family, t.Version) }
 
 // members returns the objects of a static library, in order. If clang compiles to intermediate
 // code, nvcc's objects come first. If the first member is no ELF file, nvlink silently treats the
 // archive as one without device code (11.8, 12.4).
-func (g *given) members(t *target) []string {
-	if g.facts.CXX.Family != "clang" || hostLTO(t) == "" {
-		return paths(t.objects)
+func (b *builder) members(t *target) []string {
+	if b.facts.CXX.Family != "clang" || hostLTO(t) == "" {
+		return t.ObjectPaths()
 	}
 	var host, device []string
-	for _, o := range t.objects {
-		if o.device {
-			device = append(device, o.path)
+	for _, o := range t.Objects {
+		if toolchain.IsDevice(o.Source) {
+			device = append(device, o.Path)
 		} else {
-			host = append(host, o.path)
+			host = append(host, o.Path)
 		}
 	}
 	return append(device, host...)
@@ -87,20 +88,20 @@ func (g *given) members(t *target) []string {
 
 // ltoArchive makes the archive action of t use an archiver that can index the symbols in
 // intermediate code.
-func (g *given) ltoArchive(t *target, a *graph.Action, members []string) {
+func (b *builder) ltoArchive(t *target, a *graph.Action, members []string) {
 	if hostLTO(t) == "" {
 		return
 	}
-	lto := g.facts.HostLTO
+	lto := b.facts.HostLTO
 	a.Tools = []string{"lto-ar"}
-	a.Argv = host.Archive(lto.AR.Path, t.file, members)
+	a.Argv = host.Archive(lto.AR.Path, t.File, members)
 	if lto.Plugin != "" {
-		a.Argv, a.Work.Response = host.ArchiveWith(lto.Plugin, lto.AR.Path, t.file, members), atFile(5)
+		a.Argv, a.Work.Response = host.ArchiveWith(lto.Plugin, lto.AR.Path, t.File, members), toolchain.AtFile(5)
 	}
 }
 
-func (ck *checks) checkCompiler(t *target) {
-	if ck.facts.CXX.Path == "" && !(ck.nvccReported && ck.facts.CUDAMisses.Attribute == "host_compiler") {
-		ck.errorf(t.Pos, ck.facts.CXX.Error, "no compiler to link %s", t.label)
+func (b *builder) checkCompiler(t *target) {
+	if b.facts.CXX.Path == "" && !(b.build.Reported[toolchain.NoToolkit] && b.facts.CUDAMisses.Attribute == "host_compiler") {
+		b.problems.Errorf(t.Pos, b.facts.CXX.Error, "no compiler to link %s", t.Label)
 	}
 }

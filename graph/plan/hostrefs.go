@@ -19,7 +19,7 @@ import (
 // everything is kept.
 
 // keepsAll returns why the device link of t keeps unreferenced code, or "" if it does not.
-func (ck *checks) keepsAll(t *target) string {
+func (b *builder) keepsAll(t *target) string {
 	if !t.StripUnused {
 		switch {
 		case t.Shared:
@@ -28,20 +28,20 @@ func (ck *checks) keepsAll(t *target) string {
 			return "it is a static library that is linked by others (strip_unused = true removes what it does not use itself)"
 		}
 	}
-	for _, u := range append([]*target{t}, ck.closure(t)...) {
+	for _, u := range append([]*target{t}, b.walk.closure(t)...) {
 		if hostLTO(u) != "" {
-			return "the host code of " + u.label + " is intermediate code, which does not show what it refers to"
+			return "the host code of " + u.Label + " is intermediate code, which does not show what it refers to"
 		}
 		if u.AlwaysLink && u != t && !t.StripUnused {
-			return u.label + " has always_link = true (strip_unused = true removes what nothing uses)"
+			return u.Label + " has always_link = true (strip_unused = true removes what nothing uses)"
 		}
 		for _, l := range u.Libs {
-			if why := ck.facts.Unseen[l]; why != "" {
-				return fmt.Sprintf("kbuild cannot see what -l%s of %s refers to: %s", l, u.label, why)
+			if why := b.facts.Unseen[l]; why != "" {
+				return fmt.Sprintf("kbuild cannot see what -l%s of %s refers to: %s", l, u.Label, why)
 			}
 		}
-		for _, file := range ck.hostFiles(u) {
-			if missing := ck.facts.Behind[file].Missing; missing != "" {
+		for _, file := range b.hostFiles(u) {
+			if missing := b.facts.Behind[file].Missing; missing != "" {
 				return fmt.Sprintf("kbuild cannot see what %s refers to, which %s needs: it was not found", missing, file)
 			}
 		}
@@ -49,42 +49,40 @@ func (ck *checks) keepsAll(t *target) string {
 			continue // no link uses its flags
 		}
 		if why := host.HidesReferences(u.Flags.Link, t.StripUnused || u != t); why != "" {
-			return fmt.Sprintf("flags.link of %s has %s", u.label, why)
+			return fmt.Sprintf("flags.link of %s has %s", u.Label, why)
 		}
 	}
 	return ""
 }
 
-// hostRefs plans the action that reads all host code linked with t, including shared libraries. It
-// returns the action's output.
-func (b *builder) hostRefs(t *target) string {
+// hostRefs returns the action that reads all host code linked with t, including shared libraries.
+func (b *builder) hostRefs(t *target) *graph.Action {
 	a := &graph.Action{Kind: graph.HostRefs, Name: t.Name, Argv: []string{string(graph.HostRefs)}, Intermediate: true,
-		Outputs: []string{b.out(graph.PartsDir, fileName(t), "host-refs")}}
+		Outputs: []string{b.build.Out(graph.PartsDir, t.Folder(), "host-refs")}}
 	if t.StripUnused {
 		a.Argv = append(a.Argv, "strip_unused")
 	}
 	var inputs []string
-	for _, u := range append([]*target{t}, b.closure(t)...) {
+	for _, u := range append([]*target{t}, b.walk.closure(t)...) {
 		if u.Kind == manifest.Library || u.Kind == manifest.Executable {
-			inputs = append(inputs, paths(u.objects)...)
+			inputs = append(inputs, u.ObjectPaths()...)
 		}
 		for _, file := range b.hostFiles(u) {
 			inputs = append(append(inputs, file), b.facts.Behind[file].Files...)
 		}
 	}
 	a.Inputs = appendNew(a.Inputs, inputs...)
-	b.emit(t, a)
-	return a.Outputs[0]
+	return a
 }
 
 // hostFiles returns the files that u contributes to a link and that no action writes: its own, and
 // those that -l finds.
-func (g *given) hostFiles(u *target) (files []string) {
-	if u.Kind == manifest.Prebuilt && u.object == "" { // bare device code has no host code
-		files = append(files, u.file)
+func (b *builder) hostFiles(u *target) (files []string) {
+	if u.Kind == manifest.Prebuilt && u.Wrapped == "" { // bare device code has no host code
+		files = append(files, u.File)
 	}
 	for _, l := range u.Libs {
-		files = append(files, g.facts.Libs[l]...)
+		files = append(files, b.facts.Libs[l]...)
 	}
 	return files
 }

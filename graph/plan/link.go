@@ -2,10 +2,13 @@ package plan
 
 import (
 	"path"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // library plans the archive or the shared library of t.
@@ -15,43 +18,38 @@ func (b *builder) library(t *target) {
 		return
 	}
 	if t.Shared {
-		b.sharedLibrary(t, libFile(b, t, ".so"))
+		b.sharedLibrary(t, b.libFile(t, ".so"))
 		return
 	}
 	if b.facts.AR.Path == "" {
-		b.errorf(t.Pos, b.facts.AR.Error, "no archiver for %s", t.label)
+		b.problems.Errorf(t.Pos, b.facts.AR.Error, "no archiver for %s", t.Label)
 		return
 	}
 	members := append(b.members(t), ownEmbeds(t)...)
-	if t.DeviceLink && t.isHIP() {
-		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link is for libraries with CUDA code only", t.label)
-	} else if t.DeviceLink {
-		b.checkClosedBehind(t)
-		l := b.linkage(t)
-		linked := b.linkInputs(t, l)
-		if b.linksByClang(linked) {
-			b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: clang links device code into programs and shared libraries only", t.label)
-		} else if len(linked) > 0 {
-			t.dlink = b.deviceLink(t, l)
+	if t.DeviceLink {
+		if !t.IsAMD() {
+			b.checkClosedBehind(t)
+		}
+		if t.dlink = b.deviceLink(t, b.walk.linkage(t), graph.Archive).Device; t.dlink != "" {
 			members = append(members, t.dlink)
 		}
 	}
-	t.file = libFile(b, t, ".a")
+	t.File = b.libFile(t, ".a")
 	a := &graph.Action{
-		Kind: graph.Archive, Name: path.Base(t.file),
-		Argv:   host.Archive(b.facts.AR.Path, t.file, members),
-		Inputs: members, Outputs: []string{t.file}, Tools: []string{"ar"},
-		Work: graph.Work{Response: atFile(3)},
+		Kind: graph.Archive, Name: path.Base(t.File),
+		Argv:   host.Archive(b.facts.AR.Path, t.File, members),
+		Inputs: members, Outputs: []string{t.File}, Tools: []string{"ar"},
+		Work: graph.Work{Response: toolchain.AtFile(3)},
 	}
 	b.ltoArchive(t, a, members)
 	b.emit(t, a)
-	t.node.Outputs = []string{t.file}
+	t.node.Outputs = []string{t.File}
 }
 
 // libFile returns the path of a library: lib/libvec.a, or lib/math/libvec.a for math/vec.
-func libFile(b *builder, t *target, ending string) string {
+func (b *builder) libFile(t *target, ending string) string {
 	dir, name := path.Split(t.OutputName)
-	return b.out("lib", dir, "lib"+name+ending)
+	return b.build.Out("lib", dir, "lib"+name+ending)
 }
 
 // sharedLibrary plans the link of t. With a soversion its file name ends in that; programs load it
@@ -63,42 +61,220 @@ func (b *builder) sharedLibrary(t *target, plain string) {
 		return
 	}
 	b.link(t, plain+"."+t.SOVersion, graph.SharedLink)
-	b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(plain), Inputs: []string{t.file}, Outputs: []string{plain}})
+	b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(plain), Inputs: []string{t.File}, Outputs: []string{plain}})
 	t.node.Outputs = append(t.node.Outputs, plain)
 }
 
 // link plans the device link, if any device code needs one, and the host link.
 func (b *builder) link(t *target, out string, kind graph.Kind) {
-	t.file = out
+	t.File = out
 	t.node.Outputs = []string{out}
-	l := b.linkage(t)
+	l := b.walk.linkage(t)
 	b.checkVendors(t, l)
 	b.checkFinal(t, l)
-	if t.isHIP() {
-		b.linkHIP(t, l, kind)
+	made := b.deviceLink(t, l, kind)
+	if made.Failed {
 		return
 	}
-	objs := paths(t.objects)
-	linked := b.linkInputs(t, l)
-	if b.linksByClang(linked) {
-		(&clangLink{b, t, l, kind, linked}).plan()
-		return
+	if t.dlink = made.Device; made.Command == nil {
+		b.checkCompiler(t)
 	}
-	deviceLink := len(linked) > 0
-	if deviceLink {
-		if t.dlink = b.deviceLink(t, l); t.dlink != "" {
-			objs = append(objs, t.dlink)
-		}
+	argv := host.Link(b.facts.CXX.Path, made.Host)
+	if made.Command != nil {
+		argv = append(slices.Clip(made.Command), argv[1:]...)
 	}
-	b.checkCompiler(t)
-	argv, inputs := b.linkArgv(t, l, append(objs, l.embeds...), deviceLink, kind)
+	inputs := slices.DeleteFunc(slices.Concat(made.Host.Objects, made.Host.Whole, made.Host.Archives), func(in string) bool {
+		return slices.Contains(made.Inputs, in) && slices.Contains(made.Host.Objects, in)
+	})
+	for _, s := range l.shared {
+		inputs = append(inputs, s.File)
+	}
 	a := &graph.Action{
-		Kind: kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Inputs: inputs,
-		Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: b.linkTools(t, l), Work: graph.Work{Response: atFile(1)},
+		Kind: kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: append(argv, made.Options...), Env: made.Env,
+		Inputs: append(inputs, made.Inputs...), Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: made.Tools,
+		Archs: made.Archs, Mode: made.Mode, Work: made.Work,
 	}
-	if linkLTO(t, l) != "" {
+	if a.Env == nil && linkLTO(t, l) != "" {
 		a.Env = []string{toolchain.Anywhere} // the link compiles
 	}
-	b.besideLink(t, a)
+	b.problems.BesideLink(&t.Target, a)
 	b.emit(t, a)
+}
+
+// deviceLink plans the device link of t, and returns how it changes the host link.
+func (b *builder) deviceLink(t *target, l linkage, kind graph.Kind) toolchain.Linked {
+	r := toolchain.LinkRequest{Build: b.build, Target: &t.Target, Kind: kind, Inputs: b.linkInputs(t, l)}
+	if kind != graph.Archive {
+		r.Host, r.Runtime = b.hostLink(t, l, kind), b.usesCUDA(t, l)
+	}
+	if len(r.Inputs) > 0 && !t.IsAMD() {
+		if r.KeepsAll = b.keepsAll(t); r.KeepsAll == "" {
+			r.HostRefs = b.hostRefs(t)
+		}
+	}
+	made := b.vendorOf(t).Link(r)
+	b.take(t, made.Plan)
+	if made.Device != "" {
+		b.checkClosed(t)
+	}
+	return made
+}
+
+// linkInputs returns the targets with relocatable device code in the link of t, t first.
+func (b *builder) linkInputs(t *target, l linkage) []toolchain.LinkInput {
+	closed := map[*target]bool{}
+	for _, s := range l.statics {
+		if s.DeviceLink && s != t {
+			closed[s] = true
+			for _, u := range b.walk.reached(s) {
+				closed[u] = true
+			}
+		}
+	}
+	var out []toolchain.LinkInput
+	for _, u := range b.brought(t, l, closed) {
+		if p, ok := b.linkInputOf(t, u); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// linkInputOf returns the device code that u contributes to a link of t. ok is false if it has
+// none.
+func (b *builder) linkInputOf(t *target, u *toolchain.Target) (p toolchain.LinkInput, ok bool) {
+	p.Target = u
+	for _, s := range u.Sources {
+		p.LTO = p.LTO || toolchain.IsRelocatable(s) && s.Mode == "lto"
+		p.RDC = p.RDC || toolchain.IsRelocatable(s) && s.Mode == "rdc"
+	}
+	for _, m := range u.Library.Members {
+		lto, rdc := b.vendorOf(t).Reads(m)
+		p.LTO, p.RDC = p.LTO || lto, p.RDC || rdc
+	}
+	return p, p.LTO || p.RDC
+}
+
+// brought returns the targets in the link of t that are not closed, and the libraries that these
+// name by -l, each once.
+func (b *builder) brought(t *target, l linkage, closed map[*target]bool) (all []*toolchain.Target) {
+	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
+		if !closed[u] {
+			all = append(all, &u.Target)
+		}
+	}
+	for _, u := range slices.Clone(all) {
+		if t.IsAMD() {
+			break // lld reads no NVIDIA archive
+		}
+		for _, lib := range b.deviceLibs(u, l.libDirs) {
+			if !slices.ContainsFunc(all, func(have *toolchain.Target) bool { return have.File == lib.File }) {
+				all = append(all, lib)
+			}
+		}
+	}
+	return all
+}
+
+// deviceLibs returns the archives with relocatable device code that the -l of u find in a link that
+// searches dirs first. They act as prebuilt libraries without a block. nvlink gets them as files:
+// it prints nothing if it does not find a -l.
+func (b *builder) deviceLibs(u *toolchain.Target, dirs []string) (libs []*toolchain.Target) {
+	for _, name := range u.Libs {
+		file := b.facts.static(name, dirs)
+		if file == "" || !slices.ContainsFunc(b.facts.Prebuilt[file].Members, toolchain.Member.NVLinkReads) {
+			continue
+		}
+		_, built := b.graph.Producer(file)
+		libs = append(libs, &toolchain.Target{Label: "-l" + name, File: file, Undeclared: true, Library: b.facts.Prebuilt[file], Built: built,
+			Target: &manifest.Target{Kind: manifest.Prebuilt, Name: name, Archive: file, Pos: u.Attr("libs")}})
+	}
+	return libs
+}
+
+// checkFinal checks that the libraries that t links or loads have final code for each architecture
+// that t ships. Shared libraries and sources in mode whole have final code. A program that inherits
+// its architectures from its libraries is not checked.
+func (b *builder) checkFinal(t *target, l linkage) {
+	if len(t.Gencode.Code) == 0 {
+		return
+	}
+	for _, u := range slices.Concat(l.statics, l.shared) {
+		final := slices.ContainsFunc(u.Sources, func(s manifest.Source) bool { return toolchain.IsDevice(s) && (u.Shared || s.Mode == "whole") })
+		if !final || u.IsAMD() != t.IsAMD() {
+			continue
+		}
+		for _, want := range slices.Concat(t.Codes.SASS, t.Codes.GFX) {
+			if !u.runsOn(want) {
+				b.problems.Bothf(t.Attr("gencode"), u.Attr("gencode"), u.Label+" says what it has",
+					"Without it the code of "+u.Label+" does not run there. Add it, or drop it here.",
+					"%s ships %s, but %s has %s only", t.Label, want, u.Label, toolchain.Spell(u.Codes.Shipped()))
+			}
+		}
+	}
+}
+
+// runsOn reports whether t has final code that a GPU of an architecture runs: its own, or for CUDA
+// that of an older one of its generation, or PTX.
+func (t *target) runsOn(want gencode.Code) bool {
+	return slices.ContainsFunc(t.Codes.Shipped(), func(c gencode.Code) bool {
+		return gencode.Covers(c, want) || gencode.LinksInto(gencode.Image(c), want, false) && want.Kind == gencode.SASS
+	})
+}
+
+// checkVendors rejects a link of CUDA and HIP code.
+func (b *builder) checkVendors(t *target, l linkage) {
+	for _, u := range l.statics {
+		if slices.ContainsFunc(u.Sources, toolchain.IsDevice) && u.IsAMD() != t.IsAMD() {
+			b.problems.Bothf(t.Attr("gencode"), u.Attr("gencode"), u.Label+" says what it ships", "Make a library for each vendor, of the same sources.",
+				"%s ships %s, and %s ships %s", t.Label, t.Vendor(), u.Label, u.Vendor())
+		}
+	}
+	for _, u := range l.pre {
+		for _, m := range u.Library.Members {
+			lto, rdc := b.vendorOf(t).Reads(m)
+			switch {
+			case !m.Relocatable || (lto || rdc) && m.AMD() == t.IsAMD():
+			case m.NewDriver || m.AMD() == t.IsAMD():
+				toolchain.RefuseMember(&b.problems, &t.Target, &u.Target, m)
+			default:
+				b.problems.Bothf(t.Attr("gencode"), u.Pos, u.Label+" is this file", "Link it into a program of its vendor.",
+					"%s ships %s, and %s:%s has %s", t.Label, t.Vendor(), u.File, m.Name, gencode.Spell(m.Images))
+			}
+		}
+	}
+}
+
+// checkClosed rejects a library that is device-linked twice, inside two closed static libraries.
+func (b *builder) checkClosed(t *target) {
+	inside := map[*target]*target{}
+	for _, s := range b.walk.reached(t) {
+		if s.Kind != manifest.Library || !s.DeviceLink || s.Shared {
+			continue
+		}
+		for _, u := range b.walk.reached(s) {
+			if len(b.linkInputs(u, linkage{})) == 0 {
+				continue
+			}
+			if other := inside[u]; other != nil && other != s {
+				b.problems.Bothf(s.Attr("device_link"), other.Attr("device_link"), other.Label,
+					"One program can register its kernels once only: drop device_link from one of them.",
+					"%s is device-linked into both %s and %s", u.Label, other.Label, s.Label)
+			}
+			inside[u] = s
+		}
+	}
+}
+
+// checkClosedBehind rejects a static library with a device link of its own that depends on another
+// one. The link of t cannot use device code that is linked already.
+func (b *builder) checkClosedBehind(t *target) {
+	for _, u := range b.walk.reached(t) {
+		if u.DeviceLink && !u.Shared && slices.ContainsFunc(u.Sources, toolchain.IsRelocatable) {
+			b.problems.Bothf(t.Attr("device_link"), u.Attr("device_link"), u.Label+" has it too",
+				"Drop it from "+u.Label+": the device link of "+t.Label+" then has its code.",
+				"%s depends on %s, and both have device_link: the device code of %s is linked already, and no other link can use it",
+				t.Label, u.Label, u.Label)
+		}
+	}
 }

@@ -1,9 +1,6 @@
 package plan
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -84,24 +81,4 @@ func appendNew(list []string, more ...string) []string {
 		}
 	}
 	return list
-}
-
-// checkLibraries rejects a link that would find no library of the toolkit, or another toolkit's. If
-// the user names folders to search, by lib_dirs or a linker option, their content is the user's
-// responsibility.
-func (ck *checks) checkLibraries(t *target, libDirs, options []string, libs ...string) {
-	searches := func(option string) bool {
-		return strings.HasPrefix(option, "-L") || strings.HasPrefix(option, "-Wl,-L") || strings.HasPrefix(option, "--library-path")
-	}
-	if len(libDirs) > 0 || slices.ContainsFunc(options, searches) {
-		return
-	}
-	for _, lib := range libs {
-		for _, file := range []string{"lib" + lib + ".a", "lib" + lib + ".so"} {
-			if fault := ck.facts.CUDA.LibFaults[file]; fault != "" {
-				ck.errorf(t.Pos, fault, "%s cannot be linked with the %s of CUDA %s", t.label, file, ck.facts.CUDA.Version)
-				return // the other libraries usually have the same fix
-			}
-		}
-	}
 }

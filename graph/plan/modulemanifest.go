@@ -8,25 +8,26 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // describe plans the manifest of a module instance: modules/gemm.f16.64.json. Its head holds what
 // is known at plan time; the rest is read from the artifacts. The action's arguments are the files
-// with the symbols of LTO-IR, one for each such artifact.
-func (b *builder) describe(t *target, arts []artifact) {
+// with the symbols of LTO-IR, one for each such toolchain.Artifact.
+func (b *builder) describe(t *target, arts []toolchain.Artifact) {
 	if len(arts) == 0 {
 		return // a problem was reported
 	}
-	out := b.out("modules", instanceName(t)+".json")
+	out := b.build.Out("modules", t.InstanceName()+".json")
 	m := b.known(t)
 	a := &graph.Action{Kind: graph.Manifest, Name: path.Base(out), Mode: t.Mode, Argv: []string{"manifest"}, Outputs: []string{out}}
 	var symbols []string
 	for _, art := range arts {
-		m.Artifacts = append(m.Artifacts, modinfo.Artifact{File: strings.TrimPrefix(art.path, path.Dir(out)+"/"), Kind: art.kind, Arch: art.arch})
-		a.Inputs = append(a.Inputs, art.path)
-		if art.symbols != "" {
-			a.Argv, symbols = append(a.Argv, art.symbols), append(symbols, art.symbols)
+		m.Artifacts = append(m.Artifacts, modinfo.Artifact{File: strings.TrimPrefix(art.Path, path.Dir(out)+"/"), Kind: art.Kind, Arch: art.Arch})
+		a.Inputs = append(a.Inputs, art.Path)
+		if art.Symbols != "" {
+			a.Argv, symbols = append(a.Argv, art.Symbols), append(symbols, art.Symbols)
 		}
 	}
 	text, err := json.Marshal(m)
@@ -40,19 +41,11 @@ func (b *builder) describe(t *target, arts []artifact) {
 }
 
 // known returns the part of the manifest of t that is known at plan time.
-func (g *given) known(t *target) modinfo.Manifest {
+func (b *builder) known(t *target) modinfo.Manifest {
 	m := modinfo.Manifest{
 		Schema: modinfo.Schema, Module: t.Base, Variant: map[string]string{}, Mode: t.Mode,
-		Options: g.moduleOptions(t), Partitions: g.partitions(t),
-	}
-	if t.isHIP() {
-		k := g.facts.HIP
-		m.Compiler = modinfo.Tool{Name: path.Base(k.Driver.Path), Version: k.Driver.Version, Digest: k.Driver.ID}
-		m.HostCompiler = modinfo.Tool{Name: path.Base(k.Clang.Path), Version: k.Clang.Version, Digest: k.Clang.ID}
-	} else {
-		k := g.facts.CUDA
-		m.Compiler = modinfo.Tool{Name: "nvcc", Version: k.Version, Build: k.Build, Digest: k.NVCC.ID}
-		m.HostCompiler = modinfo.Tool{Name: path.Base(k.HostCXX.Path), Version: k.HostCXX.Version, Digest: k.HostCXX.ID}
+		Options: b.moduleOptions(t), Partitions: b.partitions(t),
+		Compiler: b.vendorOf(t).info.Compiler, HostCompiler: b.vendorOf(t).info.HostCompiler,
 	}
 	if m.Module == "" {
 		m.Module = t.Name
@@ -63,31 +56,23 @@ func (g *given) known(t *target) modinfo.Manifest {
 	return m
 }
 
-func (g *given) moduleOptions(t *target) modinfo.Options {
+func (b *builder) moduleOptions(t *target) modinfo.Options {
 	own := manifest.Source{Flags: &t.Flags}
 	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
 		own = t.Sources[i]
 	}
-	f := floats(t)
+	f := t.FloatOptions()
 	return modinfo.Options{
-		Std: t.DeviceStd, Opt: g.optOf(t, t.anySource()), Defines: g.local(defines(own.Defines)), Includes: g.local(slices.Concat(t.Includes, t.PrivateIncludes)),
-		ArchList: g.local(names(t.Gencode.ArchList)), FastMath: t.FastMath,
-		FTZ: f.ftz, PrecDiv: f.precDiv, PrecSqrt: f.precSqrt, FMAD: f.fmad,
-		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: g.flags(own.Flags),
+		Std: t.DeviceStd, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, t.AnySource()), Defines: b.local(toolchain.Defines(own.Defines)), Includes: b.local(slices.Concat(t.Includes, t.PrivateIncludes)),
+		ArchList: b.local(toolchain.CodeNames(t.Gencode.ArchList)), FastMath: t.FastMath,
+		FTZ: f.FTZ, PrecDiv: f.PrecDiv, PrecSqrt: f.PrecSqrt, FMAD: f.FMAD,
+		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: b.flags(own.Flags),
 	}
-}
-
-// optOf returns the optimisation level of a source as its compiler spells it.
-func (g *given) optOf(t *target, s manifest.Source) string {
-	if t.isHIP() {
-		return g.hipOpt(t, s)
-	}
-	return optLevel(t, s)
 }
 
 // partitions returns the groups of sources with settings of their own, in order of their first
 // source.
-func (g *given) partitions(t *target) []modinfo.Partition {
+func (b *builder) partitions(t *target) []modinfo.Partition {
 	var out []modinfo.Partition
 	for _, s := range t.Sources {
 		if s.Partition == "" {
@@ -96,23 +81,23 @@ func (g *given) partitions(t *target) []modinfo.Partition {
 		i := slices.IndexFunc(out, func(p modinfo.Partition) bool { return p.Name == s.Partition })
 		if i < 0 {
 			i = len(out)
-			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Std: s.Std, Opt: g.optOf(t, s), Defines: g.local(defines(s.Defines)), Includes: g.local(s.Includes), Flags: g.flags(s.Flags)})
+			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Std: s.Std, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, s), Defines: b.local(toolchain.Defines(s.Defines)), Includes: b.local(s.Includes), Flags: b.flags(s.Flags)})
 		}
 		out[i].Sources = append(out[i].Sources, s.Path)
 	}
 	return out
 }
 
-func (g *given) flags(f *manifest.Flags) modinfo.Flags {
-	return modinfo.Flags{NVCC: g.local(f.NVCC), CICC: g.local(f.CICC), PTXAS: g.local(f.PTXAS), NVLink: g.local(f.NVLink),
-		HIP: g.local(f.HIP), LLD: g.local(f.LLD), Host: g.local(f.Host)}
+func (b *builder) flags(f *manifest.Flags) modinfo.Flags {
+	return modinfo.Flags{NVCC: b.local(f.NVCC), CICC: b.local(f.CICC), PTXAS: b.local(f.PTXAS), NVLink: b.local(f.NVLink),
+		HIP: b.local(f.HIP), LLD: b.local(f.LLD), Host: b.local(f.Host)}
 }
 
 // local returns list with paths of the project made relative to it. The result is never nil.
-func (g *given) local(list []string) []string {
+func (b *builder) local(list []string) []string {
 	out := []string{}
 	for _, s := range list {
-		out = append(out, strings.ReplaceAll(s, g.project.Root+"/", ""))
+		out = append(out, strings.ReplaceAll(s, b.project.Root+"/", ""))
 	}
 	return out
 }

@@ -11,109 +11,99 @@ import (
 
 // compileAll plans one compile for each source of t.
 func (b *builder) compileAll(t *target) {
-	inc, headers := b.includes(t)
-	all := inc
+	common := b.sources(t)
 	for _, s := range t.Sources {
-		inc := searched(s, all)
-		o := object{path: b.objectPath(t, s), source: s, device: isDevice(s)}
-		if s.Language == "hip" && !t.isHIP() {
-			b.errorf(s.Pos, `Give it code, such as code = ["gfx90a"], or ["sm_80"] for NVIDIA's GPUs.`, "%s is HIP, and %s ships none", s.Path, t.label)
+		o := toolchain.Object{Path: b.build.ObjectPath(&t.Target, s), Source: s}
+		switch {
+		case s.Language == "hip" && !t.IsAMD():
+			b.problems.Errorf(s.Pos, `Give it code, such as code = ["gfx90a"], or ["sm_80"] for NVIDIA's GPUs.`, "%s is HIP, and %s ships none", s.Path, t.Label)
 			continue
-		}
-		if o.device {
-			if b.compileDevice(t, s, &o, inc, headers) {
-				t.objects = append(t.objects, o)
+		case toolchain.IsDevice(s):
+			tc := b.nvidia
+			if s.Language == "hip" {
+				tc = b.amd
 			}
-			continue
+			c := tc.Compile(toolchain.CompileRequest{Build: b.build, Sources: common, Target: &t.Target, Source: s, Output: o.Path})
+			b.take(t, c.Plan)
+			if !c.OK {
+				continue
+			}
+			if o.Made = c.Made; c.Floats != nil {
+				t.Floats = c.Floats
+			}
+		default:
+			a := b.hostCompile(t, s, o.Path, common.Searched(s))
+			if a == nil {
+				continue
+			}
+			a.OrderOnly = common.Headers
+			b.emit(t, a)
 		}
-		var a *graph.Action
-		if t.isHIP() {
-			a = b.hipHostCompile(t, s, o.path, inc)
-		} else {
-			a = b.hostCompile(t, s, o.path, inc)
-		}
-		if a == nil {
-			continue
-		}
-		a.OrderOnly = headers
-		b.emit(t, a)
-		t.objects = append(t.objects, o)
+		t.Objects = append(t.Objects, o)
 	}
 }
 
-// includes returns the include folders of t's sources: its own first, then those that its
-// dependencies export. headers are the generated files that must exist before t compiles.
-func (w *walker) includes(t *target) (dirs, headers []string) {
-	dirs = slices.Concat(t.Includes, t.PrivateIncludes)
-	for _, d := range w.exporters(t) {
-		dirs, headers = append(dirs, d.include...), append(headers, d.headers...)
+// sources returns the include folders of t's sources, its own first, then those that its
+// dependencies export, and the generated files that must exist before t compiles.
+func (b *builder) sources(t *target) toolchain.Sources {
+	s := toolchain.Sources{IncludePos: map[string]manifest.Pos{}}
+	dirs := slices.Concat(t.Includes, t.PrivateIncludes)
+	for _, d := range b.walk.exporters(t) {
+		dirs, s.Headers = append(dirs, d.include...), append(s.Headers, d.headers...)
+		for _, dir := range d.include {
+			s.IncludePos[dir] = d.AnyAttr("includes")
+		}
 	}
-	slices.Sort(headers)
-	return appendNew(nil, dirs...), slices.Compact(headers)
+	slices.Sort(s.Headers)
+	s.Includes, s.Headers = appendNew(nil, dirs...), slices.Compact(s.Headers)
+	return s
 }
 
-func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
-	cc, tool := ck.facts.CXX, "cxx"
-	if s.Language != "c++" {
-		cc, tool = ck.facts.CC, "cc"
+// hostCompile returns the compile of a source without device code; nil if a problem was reported.
+// The host sources of a target with AMD code are compiled by the HIP compiler's clang, with HIP's
+// headers. The assembler alone writes no dependency file.
+func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
+	vendor := b.vendorOf(t).info
+	cc, tool, env, language := vendor.CXX, vendor.Tool, vendor.Env, toolchain.LanguageFlag(s)
+	o := host.Options{Std: s.Std, Opt: toolchain.HostLevels.Of(&t.Target, s), Includes: inc, System: vendor.Includes,
+		Defines: append(slices.Clip(vendor.Defines), toolchain.Defines(s.Defines)...), Debug: t.Debug, PIC: t.PIC, Flags: s.Flags.Host}
+	switch {
+	case !t.IsAMD() && s.Language == "c++":
+		cc, tool, env = b.facts.CXX, "cxx", []string{toolchain.Anywhere}
+	case !t.IsAMD():
+		cc, tool, env = b.facts.CC, "cc", []string{toolchain.Anywhere}
+	case s.Language == "c":
+		language = "c" // clang++ compiles every source as C++ by default
 	}
 	if cc.Path == "" {
-		ck.errorf(s.Pos, cc.Error, "no compiler for the %s sources of %s", s.Language, t.label)
+		if !t.IsAMD() {
+			b.problems.Errorf(s.Pos, cc.Error, "no compiler for the %s sources of %s", s.Language, t.Label)
+		} else if b.build.Once(toolchain.NoHIP) {
+			b.problems.Errorf(s.Pos, cc.Error, "no HIP compiler was found")
+		}
 		return nil
 	}
-	ck.checkDepends(t, s.Flags.Host)
-	o := host.Options{Std: s.Std, Opt: optLevel(t, s), Includes: inc, Defines: defines(s.Defines),
-		Debug: t.Debug, PIC: t.pic, LTO: ck.ltoCompile(t, s, cc), Flags: s.Flags.Host}
-	if ck.facts.CUDA != nil {
-		o.System = ck.facts.CUDA.Includes
+	if b.problems.CheckDepends(&t.Target, s.Flags.Host); !t.IsAMD() {
+		o.LTO = b.ltoCompile(t, s, cc)
+	} else if t.HostLTO != "" {
+		b.problems.Errorf(t.Attr("host_lto"), "Remove it, or put the host sources into a library of their own without AMD code.", "%s ships AMD code, whose link has no host_lto", t.Label)
 	}
-	a := hostAction(s, cc.Path, tool, out, languageFlag(s), o)
-	a.Env = []string{toolchain.Anywhere}
-	ck.besideHost(t, a, cc.Family, s)
-	return a
-}
-
-// hostAction returns the compile of a source without device code. The assembler alone writes no
-// dependency file.
-func hostAction(s manifest.Source, cc, tool, out, language string, o host.Options) *graph.Action {
 	depfile := out + ".d"
 	if language == host.Assembler {
 		depfile = ""
 	}
-	return &graph.Action{
-		Kind: graph.HostCompile, Name: s.Path,
-		Argv:   host.Compile(cc, s.Path, out, depfile, language, o),
-		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: depfile,
-		SearchDirs: o.Includes, Tools: []string{tool}, Memory: s.Memory,
+	a := &graph.Action{
+		Kind: graph.HostCompile, Name: s.Path, Argv: host.Compile(cc.Path, s.Path, out, depfile, language, o), Env: env,
+		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: depfile, SearchDirs: inc, Tools: []string{tool}, Memory: s.Memory,
 	}
-}
-
-// compilerOf returns the compiler of a source of t with device code.
-func (b *builder) compilerOf(t *target, s manifest.Source) deviceCompiler {
-	switch {
-	case s.Language == "hip":
-		return &hipCompiler{b, t, s}
-	case b.clang() != nil:
-		return &clangCompiler{b, t, s}
+	if len(s.Flags.Host) > 0 {
+		// The target's attributes may enable debug information. No compiler optimises or instruments
+		// assembler, and clang splits its debug information as gcc does.
+		family, options := cc.Family, a.Argv[1:]
+		if s.Language == "asm" {
+			family, options = "gcc", host.AssemblerOptions(options)
+		}
+		b.problems.BesideObject(&t.Target, a, family, options, s.Flags, b.build.Seed(&t.Target, s.Path))
 	}
-	return &nvccCompiler{b, t, s}
-}
-
-// compileDevice plans the compile of one source with device code, split into passes if possible. ok
-// is false if the compiler reported an error and has no command.
-func (b *builder) compileDevice(t *target, s manifest.Source, o *object, inc, headers []string) (ok bool) {
-	c := b.compilerOf(t, s)
-	whole := c.command(o.path, inc)
-	if whole == nil {
-		return false
-	}
-	whole.OrderOnly, whole.Work.Driver = headers, &graph.Driver{}
-	split, err := c.learn(whole)
-	if err != nil {
-		whole.Work.Driver.UnsplitReason = err.Error()
-		c.inOnePiece(whole, err)
-		return true
-	}
-	o.bitcode = split(b.unit(t, whole, o.path))
-	return true
+	return a
 }

@@ -27,12 +27,15 @@ type Plan struct {
 // New plans p from the facts f.
 func New(p *manifest.Project, f Facts, o Options) Plan {
 	b := &builder{
-		checks:  checks{given: given{p, f, o}},
-		answers: answers{runs: f.DryRuns, learned: map[string]learned{}},
+		project: p, facts: f, options: o,
+		build: &toolchain.Build{Layout: toolchain.Layout{BuildDir: p.BuildDir}, Root: p.Root, NoSplit: o.NoSplit, RequireSplit: o.RequireSplit,
+			Answers: toolchain.Answers{Runs: f.DryRuns}},
 		graph:   &graph.Graph{BuildDir: p.BuildDir},
 		targets: map[string]*target{},
 		bases:   map[string][]*target{},
 	}
+	b.nvidia.Toolchain, b.amd.Toolchain = f.toolchains(p)
+	b.nvidia.info, b.amd.info = b.nvidia.Info(), b.amd.Info()
 	b.graph.Pools = map[string]int{graph.DeviceLinkPool: 0, graph.GPUPool: 1}
 	b.collect()
 	b.sort()
@@ -43,19 +46,34 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	b.checkLinks()
 	b.tests()
 	b.groups()
-	if b.list.HasErrors() {
-		return Plan{Diagnostics: b.list, Questions: b.answers.questions}
+	made := Plan{Diagnostics: distinct(b.problems.List), Questions: b.build.Answers.Questions}
+	if b.problems.HasErrors() {
+		return made
 	}
 	if err := b.graph.Seal(); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return Plan{Graph: b.graph, Diagnostics: b.list, Exports: b.exports(), Questions: b.answers.questions}
+	made.Graph, made.Exports = b.graph, b.exports()
+	return made
+}
+
+// distinct returns each diagnostic once: every dependent of a shared library finds the same fault
+// in it.
+func distinct(list manifest.Diagnostics) (out manifest.Diagnostics) {
+	seen := map[manifest.Diagnostic]bool{}
+	for _, d := range list {
+		if !seen[d] {
+			seen[d], out = true, append(out, d)
+		}
+	}
+	return out
 }
 
 func (b *builder) collect() {
 	for _, mt := range b.project.Targets {
-		t := &target{Target: b.facts.asCUDA(mt), label: mt.Label(), isHIPForNVIDIA: mt.HIPForNVIDIA()}
-		b.targets[t.label] = t
+		t := &target{isHIPForNVIDIA: mt.HIPForNVIDIA(), Target: toolchain.Target{
+			Target: b.facts.asCUDA(mt), Label: mt.Label(), Library: b.facts.Prebuilt[mt.Archive+mt.SharedFile]}}
+		b.targets[t.Label] = t
 		base := string(t.Kind) + "." + t.Base
 		b.bases[base] = append(b.bases[base], t)
 	}
@@ -96,34 +114,33 @@ func (b *builder) sort() {
 // unbuildable dependencies, and -fPIC down from shared libraries.
 func (b *builder) inherit() {
 	for _, t := range b.order {
-		t.codes = b.expand(t)
+		t.Codes = b.expand(t)
 		for _, d := range t.deps {
 			if t.unbuilt == "" && d.unbuilt != "" {
 				// not d.unbuilt: along a deep chain the text would name every target on the way
 				t.lacks = cmp.Or(d.lacks, d)
-				t.unbuilt = fmt.Sprintf("it needs %s: %s", t.lacks.label, t.lacks.unbuilt)
+				t.unbuilt = fmt.Sprintf("it needs %s: %s", t.lacks.Label, t.lacks.unbuilt)
 			}
 		}
 	}
 	for i := len(b.order) - 1; i >= 0; i-- {
 		t := b.order[i]
-		t.pic = t.pic || t.Shared
+		t.PIC = t.PIC || t.Shared
 		for _, d := range t.deps {
-			d.pic = d.pic || t.pic && (d.Kind == manifest.Module || d.Kind == manifest.Library && !d.Shared)
+			d.PIC = d.PIC || t.PIC && (d.Kind == manifest.Module || d.Kind == manifest.Library && !d.Shared)
 		}
 	}
 }
 
 func (b *builder) target(t *target) {
-	t.node = &graph.Target{Label: t.label, Name: t.Name, Kind: string(t.Kind), Pos: graph.Pos(t.Pos)}
+	t.node = &graph.Target{Label: t.Label, Name: t.Name, Kind: string(t.Kind), Pos: graph.Pos(t.Pos)}
 	for _, d := range t.deps {
-		t.node.Deps = append(t.node.Deps, d.label)
+		t.node.Deps = append(t.node.Deps, d.Label)
 	}
 	b.graph.Targets = append(b.graph.Targets, t.node)
 	if t.node.Unbuilt = t.unbuilt; t.unbuilt != "" {
 		return
 	}
-	b.checkStd(t)
 	b.checkHIPHeaders(t)
 	switch t.Kind {
 	case manifest.Generate:
@@ -139,7 +156,7 @@ func (b *builder) target(t *target) {
 	case manifest.Executable:
 		b.checkEmbeds(t)
 		b.compileAll(t)
-		b.link(t, b.out("bin", t.OutputName), graph.HostLink)
+		b.link(t, b.build.Out("bin", t.OutputName), graph.HostLink)
 	default:
 		panic("BUG: unknown kind of target " + string(t.Kind))
 	}
@@ -147,7 +164,7 @@ func (b *builder) target(t *target) {
 
 func (b *builder) generate(t *target) {
 	a := &graph.Action{Kind: graph.Generate, Name: t.Name, Argv: t.Command, Inputs: t.Inputs, InPlace: true}
-	dir := b.out(graph.GenDir, graph.Flat(t.Name))
+	dir := b.build.Out(graph.GenDir, graph.Flat(t.Name))
 	var files []string
 	for _, o := range t.Outputs {
 		files = append(files, path.Join(dir, o))
@@ -161,8 +178,8 @@ func (b *builder) generate(t *target) {
 	}
 	for _, d := range t.deps {
 		a.OrderOnly = append(a.OrderOnly, d.headers...)
-		if d.file != "" {
-			a.Inputs = append(a.Inputs, d.file)
+		if d.File != "" {
+			a.Inputs = append(a.Inputs, d.File)
 		}
 	}
 	b.emit(t, a)
@@ -181,7 +198,7 @@ func (b *builder) groups() {
 		n := &graph.Target{Label: "group." + g.Name, Name: g.Name, Kind: "group", Pos: graph.Pos(g.Pos)}
 		for _, d := range g.Targets {
 			for _, t := range b.instances(d.Label) {
-				n.Deps = append(n.Deps, t.label)
+				n.Deps = append(n.Deps, t.Label)
 			}
 			if strings.HasPrefix(d.Label, "group.") {
 				n.Deps = append(n.Deps, d.Label)
@@ -195,7 +212,7 @@ func (b *builder) groups() {
 	if b.graph.Default == nil {
 		for _, t := range b.order {
 			if t.Kind != manifest.Prebuilt {
-				b.graph.Default = append(b.graph.Default, t.label)
+				b.graph.Default = append(b.graph.Default, t.Label)
 			}
 		}
 	}

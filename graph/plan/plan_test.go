@@ -14,6 +14,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -128,7 +130,7 @@ func usualFacts() plan.Facts {
 		archs = append(archs, c)
 	}
 	return plan.Facts{
-		CUDA: &plan.Toolkit{NVCC: plan.Tool{Path: "nvcc"}, HostCXX: plan.Tool{Path: "g++-11"}, Version: "11.8", Archs: archs},
-		CXX:  plan.Tool{Path: "g++"}, CC: plan.Tool{Path: "gcc"}, AR: plan.Tool{Path: "ar"},
+		CUDA: &cuda.Toolkit{NVCC: toolchain.Tool{Path: "nvcc"}, HostCXX: toolchain.Tool{Path: "g++-11"}, Version: "11.8", Archs: archs},
+		CXX:  toolchain.Tool{Path: "g++"}, CC: toolchain.Tool{Path: "gcc"}, AR: toolchain.Tool{Path: "ar"},
 	}
 }

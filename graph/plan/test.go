@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -27,14 +28,14 @@ func (b *builder) tests() {
 		for _, d := range m.Deps {
 			needs = append(needs, b.instances(d.Label)...)
 		}
-		a := &graph.Action{Kind: graph.Test, Name: m.Name, Argv: append([]string{of.file}, m.Args...), Env: m.Env, Outputs: []string{b.out(graph.TestDir, strings.ReplaceAll(m.Name, ":", ".")+".log")}}
+		a := &graph.Action{Kind: graph.Test, Name: m.Name, Argv: append([]string{of.File}, m.Args...), Env: m.Env, Outputs: []string{b.build.Out(graph.TestDir, strings.ReplaceAll(m.Name, ":", ".")+".log")}}
 		a.Work.Test = &graph.TestRun{LibDirs: libDirs, GPU: m.NeedsGPU, Each: m.EachTime, Timeout: m.Timeout}
 		for _, t := range needs {
-			n.Deps, n.Unbuilt = appendNew(n.Deps, t.label), cmp.Or(n.Unbuilt, t.unbuilt)
+			n.Deps, n.Unbuilt = appendNew(n.Deps, t.Label), cmp.Or(n.Unbuilt, t.unbuilt)
 			a.Inputs = appendNew(a.Inputs, t.node.Outputs...)
-			for _, s := range b.closure(t) {
+			for _, s := range b.walk.closure(t) {
 				if s.Shared || s.SharedFile != "" { // also dependencies of shared libraries
-					a.Inputs = appendNew(a.Inputs, s.file)
+					a.Inputs = appendNew(a.Inputs, s.File)
 				}
 			}
 		}
@@ -42,7 +43,7 @@ func (b *builder) tests() {
 			continue
 		}
 		a.Inputs = appendNew(a.Inputs, m.Data...)
-		b.emit(&target{Target: &manifest.Target{Pos: m.Pos, Memory: m.Memory}, label: n.Label, node: n}, a)
+		b.emit(&target{Target: toolchain.Target{Label: n.Label, Target: &manifest.Target{Pos: m.Pos, Memory: m.Memory}}, node: n}, a)
 		if m.NeedsGPU {
 			a.Pool, a.Tools = graph.GPUPool, []string{GPUTool}
 		}
@@ -71,9 +72,8 @@ func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
 			}
 		}
 	}
-	if f.CUDA != nil {
-		dirs = appendNew(dirs, f.CUDA.LibDirs...)
-	}
+	nvidia, _ := f.toolchains(p)
+	dirs = appendNew(dirs, nvidia.Info().LibDirs...)
 	return slices.DeleteFunc(dirs, func(dir string) bool { return ofSystem(dir) || path.Base(dir) == "stubs" })
 }
 

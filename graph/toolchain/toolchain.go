@@ -1,6 +1,6 @@
-// Package toolchain holds what the compilers of device code have in common: options, queries and the
-// units of a split command. Each compiler has a package of its own below this one, as host
-// compilers do. None of these packages knows another, and none runs a program.
+// Package toolchain holds the interface between the planner and the toolchains, which compile and
+// link device code, and what toolchains share. Each toolchain has a package of its own below this
+// one. None of these packages knows another, none runs a program, and the planner knows none.
 package toolchain
 
 import (
@@ -11,7 +11,280 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
+
+// The planner knows targets, their dependencies, and the files and codes that these bring to a
+// link. It does not know how nvcc, hipcc or clang compile and link device code: for that it has a
+// table of toolchains, values of the interface Toolchain.
+//
+// A toolchain gets requests, structs with all that it needs, and returns values: the actions of its
+// passes in order, the problems that it found, and what its next request needs to know, such as the
+// files of an object that a device link reads. It calls nothing of the planner, and looks nothing
+// up: what is installed is a field of the toolchain, and the output of a driver's dry run is among
+// the Answers of the Build. If an answer is missing, the toolchain adds a Question and plans the
+// command as one action. The caller has the driver queried, and plans again.
+//
+// So a plan is a function of the project and the facts, and the planner tells each story once: how
+// the sources of a target are compiled, how a program is linked, how a module is described. What
+// differs is in the results: which objects a host link has, which program links them, and with
+// which options.
+//
+// To add a toolchain, write a package with the type of what is installed and the methods of Toolchain; give
+// the planner's table a line for it; and have actions/probe find it. Dry runs are recorded in its
+// testdata and parsed by it alone (see dryruntest). Plans of it are goldens in graph/plan.
+//
+// Exceptions: clang for CUDA gets the toolchain of nvcc as a field, since nvlink links prebuilt code
+// of nvcc also beside code that clang compiled. What the two know of a CUDA toolkit is in package
+// cuda, and what hip and clang for CUDA know of clang in package clang.
+
+// Toolchain compiles and links device code. Its requests are of one plan.
+type Toolchain interface {
+	// Info describes what is installed.
+	Info() Info
+
+	// Compile plans the compile of one source with device code, or the object around prebuilt
+	// device code.
+	Compile(CompileRequest) Compiled
+
+	// Link plans the device link of a target, and returns how its host link differs from one
+	// without device code.
+	Link(LinkRequest) Linked
+
+	// Module plans the artifacts of a module.
+	Module(ModuleRequest) Module
+
+	// Check plans links of LTO-IR that only test whether it links, as at run time.
+	Check(CheckRequest) Checked
+
+	// Expand resolves a code or a word of a gencode, and checks it.
+	Expand(ExpandRequest) Expanded
+
+	// Reads reports which relocatable code of a prebuilt member a link reads: LTO-IR, or other code.
+	Reads(Member) (lto, rdc bool)
+}
+
+// Build is what the requests of one plan have in common.
+type Build struct {
+	Layout
+	Root         string // of the project
+	NoSplit      bool   // run compiler drivers unsplit
+	RequireSplit bool   // reject commands that stay unsplit for another reason than the user's choice
+	Answers      Answers
+	Reported     map[string]bool // problems that concern the whole plan, and are reported once
+}
+
+// Problems that are reported once: with the CUDA toolkit, and with the HIP compiler.
+const NoToolkit, NoHIP = "cuda", "hip"
+
+// Once reports whether a problem is not reported yet.
+func (b *Build) Once(problem string) bool {
+	first := !b.Reported[problem]
+	if b.Reported == nil {
+		b.Reported = map[string]bool{}
+	}
+	b.Reported[problem] = true
+	return first
+}
+
+// Info describes an installed toolchain.
+type Info struct {
+	Missing string // why it is not installed; "" if it is
+	Version string
+	Emits   []string // kinds of files of modules for its GPUs
+
+	Opt       Levels
+	NoModules bool // it makes none of them, and reports that
+
+	// The tools that a module's manifest names.
+	Compiler, HostCompiler modinfo.Tool
+
+	// How host sources of a target with its device code are compiled. If CXX is empty, by the
+	// project's compilers.
+	CXX      Tool
+	Tool     string   // of CXX, in keys
+	Env      []string // of CXX
+	Includes []string // folders of the runtime's headers
+	Defines  []string
+
+	LibDirs []string // folders of the runtime's libraries
+}
+
+// Plan is the result of a request: actions, producers first, and the problems that were found.
+type Plan struct {
+	Actions []*graph.Action
+	Diagnostics
+}
+
+// Emit adds an action.
+func (p *Plan) Emit(a *graph.Action) { p.Actions = append(p.Actions, a) }
+
+// ExpandRequest is a request to resolve a word of a gencode, and to check it.
+type ExpandRequest struct {
+	*Build
+	Target *Target
+	Code   gencode.Code
+	Pos    manifest.Pos
+	Native []gencode.Code // of the GPUs of this machine
+}
+
+// Expanded is what a word stands for.
+type Expanded struct {
+	Plan
+	Codes   []gencode.Code
+	Unknown string // why the toolchain cannot make the code; "" if it can or that is reported
+}
+
+// Sources describes what the compiles of a target have in common.
+type Sources struct {
+	Includes   []string                // include folders of the target
+	IncludePos map[string]manifest.Pos // of the attributes of dependencies that export folders
+	Headers    []string                // generated files that must exist before a compile
+}
+
+// CompileRequest is a request to compile one source of a target.
+type CompileRequest struct {
+	*Build
+	Sources
+	Target *Target
+	Source manifest.Source // Language is "fatbin" or "LTO-IR" for prebuilt device code
+	Output string
+}
+
+// Command returns the unsplit command that compiles to codes. argv is what it runs, a compile as
+// the toolchain writes it, and tool is its name in keys.
+func (r *CompileRequest) Command(codes []gencode.Code, argv, env []string, tool string) *graph.Action {
+	s := r.Source
+	return &graph.Action{
+		Kind: graph.Compile, Name: s.Path, Archs: CodeNames(codes), Mode: s.Mode, Argv: argv, Env: env,
+		Inputs: []string{s.Path}, OrderOnly: r.Headers, Outputs: []string{r.Output}, Depfile: r.Output + ".d",
+		SearchDirs: r.Searched(s), Tools: []string{tool}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}},
+	}
+}
+
+// Compile returns the compile to codes.
+func (r *CompileRequest) Compile(codes []gencode.Code) Compile {
+	return Compile{Source: r.Source.Path, Output: r.Output, Depfile: r.Output + ".d", Mode: r.Source.Mode,
+		Codes: codes, Language: LanguageFlag(r.Source)}
+}
+
+// Searched returns the include folders of a source.
+func (s *Sources) Searched(of manifest.Source) []string {
+	if len(of.Includes) == 0 {
+		return s.Includes
+	}
+	dirs := slices.Clone(of.Includes)
+	for _, dir := range s.Includes {
+		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// Compiled is a planned compile.
+type Compiled struct {
+	Plan
+	OK bool // false if a problem was reported and there is no command
+	Made
+}
+
+// Made is what links need to know of a compile.
+type Made struct {
+	// Inputs of a device link by architecture; nil if the device link reads the object, or the
+	// compile stayed unsplit.
+	Code   map[string]string
+	Floats *Floats // options of LTO-IR that the dry run shows; nil if unknown
+	Driver any     // which driver made relocatable code, in the toolchain's terms
+}
+
+// LinkRequest is a request to link a target.
+type LinkRequest struct {
+	*Build
+	Target *Target
+
+	// Of the link, or Archive for a static library with a device link of its own.
+	Kind     graph.Kind
+	Inputs   []LinkInput      // targets with relocatable device code, Target first
+	Host     host.LinkOptions // the host link without device code; its first objects are Target's
+	Runtime  bool             // the host link has code that needs the runtime of device code
+	KeepsAll string           // why the device link keeps code that nothing refers to; "" if not
+	HostRefs *graph.Action    // lists what host code refers to; nil if KeepsAll is set
+}
+
+// WithObjects returns the host link with other objects of the target.
+func (r *LinkRequest) WithObjects(objects []string) host.LinkOptions {
+	h := r.Host
+	h.Objects = slices.Concat(objects, h.Objects[len(r.Target.Objects):])
+	return h
+}
+
+// Linked is a planned device link, and the host link with its output.
+type Linked struct {
+	Plan
+	Failed bool   // a problem was reported, and there is no host link
+	Device string // the object of the device link; "" if there is none
+	Host   host.LinkOptions
+
+	// Command replaces the compiler in the host link; nil leaves it. Options are added at the end.
+	Command, Options []string
+	Inputs           []string // further inputs of the host link, or objects that come last
+	Tools, Env       []string
+	Archs            []string
+	Mode             string
+	Work             graph.Work
+}
+
+// ModuleRequest is a request for the artifacts of a module.
+type ModuleRequest struct {
+	*Build
+	Sources
+	Target *Target
+	Inputs []LinkInput // as of LinkRequest; for the modes rdc and lto
+}
+
+// Module is the planned artifacts of a module.
+type Module struct {
+	Plan
+	Artifacts []Artifact
+}
+
+// CheckRequest is a request to test whether the LTO-IR of a module links.
+type CheckRequest struct {
+	*Build
+	Target *Target
+	Inputs []LinkInput // modules and prebuilt libraries with LTO-IR
+	Archs  []gencode.Code
+}
+
+// Checked is a planned test.
+type Checked struct {
+	Plan
+	Outputs []string
+}
+
+// RefuseMember reports device code of a prebuilt library u that the link of t would ignore.
+func RefuseMember(p *Diagnostics, t, u *Target, m Member) {
+	made := "--no-offload-new-driver"
+	if m.NewDriver {
+		made = "--offload-new-driver (section .llvm.offloading)"
+	}
+	p.Bothf(u.Pos, t.Pos, t.Label+" links it", "Have it compiled by the other driver, or in mode whole (-fno-gpu-rdc).",
+		"%s:%s was compiled with %s, and the link of %s ignores such device code", u.File, m.Name, made, t.Label)
+}
+
+// Lacks reports that a library has no code for an architecture that t links for.
+func Lacks(p *Plan, t, lib *Target, want gencode.Code, has []gencode.Code) {
+	p.Bothf(t.Attr("gencode"), lib.Attr("gencode"), lib.Label+" says what it has",
+		"Without it the program would hold no code of it for that architecture. Add it to "+lib.Label+", or drop it here.",
+		"%s needs %s, but %s has %s only", t.Label, want, lib.Label, Spell(has))
+}
+
+// AtFile describes a response file of ar, lld and compiler drivers that holds the arguments from
+// index from on.
+func AtFile(from int) *graph.Response { return &graph.Response{From: from, Flag: "@"} }
 
 // File names in queries to drivers; no project uses them.
 const (

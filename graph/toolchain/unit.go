@@ -17,18 +17,27 @@ type Unit struct {
 	Whole *graph.Action // the unsplit command
 	Env   []string      // of the passes
 	Dir   string        // folder of the intermediates
+	Layout
 
 	// Identifies the source within any program, in the compiler's format.
-	ID       string
-	Named    string              // name of the source in passes that do not read it; "" is its path
-	Lines    bool                // outputs record line numbers
-	Files    bool                // list the files of each text: see FilesOf
-	Own      bool                // that list omits headers of the system
-	Includes bool                // texts show the includes as written
-	Plain    bool                // messages must equal those of the unsplit command
-	Emit     func(*graph.Action) // receives the actions, producers first
+	ID    string
+	Named string // name of the source in passes that do not read it; "" is its path
+	Lines bool   // outputs record line numbers
+	Files bool   // list the files of each text: see FilesOf
+	Own   bool   // that list omits headers of the system
+	Shown bool   // texts show the includes as written
+	Plain bool   // messages must equal those of the unsplit command
+	Plan  *Plan  // receives the actions, producers first
 
 	driver *graph.Driver
+}
+
+// Emit adds an action to the plan of u.
+func (u *Unit) Emit(a *graph.Action) { u.Plan.Emit(a) }
+
+// NewUnit returns the unit for splitting a command that writes the file out.
+func (b *Build) NewUnit(p *Plan, whole *graph.Action, out string) Unit {
+	return Unit{Whole: whole, Env: whole.Env, Dir: b.Out(graph.PartsDir, b.InTree(out)), Layout: b.Layout, Plan: p}
 }
 
 // Driver returns the driver command as its passes record it.

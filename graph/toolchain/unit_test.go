@@ -9,11 +9,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-func unit(lines bool) (*Unit, *[]*graph.Action) {
-	var made []*graph.Action
-	return &Unit{Dir: "build/parts/a.cu.o", Lines: lines, Env: []string{Anywhere}, Emit: func(a *graph.Action) { made = append(made, a) },
+func unit(lines bool) (*Unit, *Plan) {
+	made := &Plan{}
+	return &Unit{Dir: "build/parts/a.cu.o", Lines: lines, Env: []string{Anywhere}, Plan: made,
 		Whole: &graph.Action{Name: "a.cu", Argv: []string{"nvcc", "-c", "a.cu"}, Inputs: []string{"a.cu"}, Outputs: []string{"build/a.cu.o"}, Tools: []string{"nvcc"},
-			OrderOnly: []string{"gen.h"}, Work: graph.Work{Driver: &graph.Driver{DryRunKey: "key", UnsplitReason: "none"}}}}, &made
+			OrderOnly: []string{"gen.h"}, Work: graph.Work{Driver: &graph.Driver{DryRunKey: "key", UnsplitReason: "none"}}}}, made
 }
 
 // A pass knows its driver's command. What it writes into the folder of passes is for them alone.
@@ -29,7 +29,7 @@ func TestUnitAction(t *testing.T) {
 	}
 	u.Join("host.o", "code")
 	u.Copy("sm_80.cubin", "build/modules/a.cubin")
-	if got := *made; len(got) != 2 || got[0].Kind != graph.Join || got[0].Outputs[0] != "build/a.cu.o" || got[1].Name != "a.cubin" {
+	if got := made.Actions; len(got) != 2 || got[0].Kind != graph.Join || got[0].Outputs[0] != "build/a.cu.o" || got[1].Name != "a.cubin" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -76,23 +76,3 @@ func (s *Split) Pack(kind graph.Kind, argv, inputs []string, output string) {
 	a.Inputs, a.Archs, a.Transient = inputs, s.Whole.Archs, a.Intermediate
 	s.Emit(a)
 }
-
-// InOnePiece plans the unsplit command. Its dependency file has only the headers of the host pass,
-// so clang also writes one for each architecture. The device libraries that it reads are unknown,
-// so all of libs are inputs.
-func (s *Split) InOnePiece(libs []string, codes []gencode.Code) {
-	a := s.Whole
-	a.Work.Step = &graph.Step{}
-	for _, c := range codes {
-		a.Work.Step.DepfileArgvs = append(a.Work.Step.DepfileArgvs, s.Commands.Dependencies(c, a.Depfile))
-	}
-	a.Inputs = slices.Concat(a.Inputs, libs)
-	s.Emit(a)
-}
-
-// CommandOf returns the passes of an unsplit compile whose dry run is not available: its command
-// without its files.
-func CommandOf(whole *graph.Action) Passes {
-	argv := whole.Argv
-	return PassesOf(append(argv[:1:1], Query(argv, "", whole.Inputs[0], whole.Outputs[0])...))
-}

@@ -1,6 +1,7 @@
 package clang
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,12 +15,14 @@ import (
 // text for another machine.
 func made(lines bool, plan func(*Split)) (out []string) {
 	u := toolchain.Unit{Dir: "parts", ID: "cafe", Lines: lines,
-		Whole: &graph.Action{Kind: graph.Compile, Inputs: []string{"a.hip"}, Outputs: []string{"a.o"}, Depfile: "a.o.d"},
-		Emit: func(a *graph.Action) {
-			out = append(out, fmt.Sprintf("%s %s: %s; %s and %d more; text %v", a.Kind, a.Outputs[0], strings.Join(a.Inputs, " "),
-				a.Depfile, len(a.Step().DepfileArgvs), a.Step().TextArgv != nil))
-		}}
+		Whole: &graph.Action{Kind: graph.Compile, Argv: []string{"clang++"}, Inputs: []string{"a.hip"}, Outputs: []string{"a.o"}, Depfile: "a.o.d",
+			Work: graph.Work{Driver: &graph.Driver{}}},
+		Plan: &toolchain.Plan{}}
 	plan(NewSplit(u, "hip", Passes{Clang: "clang++", Libs: map[string][]string{"gfx906": {"ockl.bc"}}}))
+	for _, a := range u.Plan.Actions {
+		out = append(out, fmt.Sprintf("%s %s: %s; %s and %d more; text %v", a.Kind, a.Outputs[0], strings.Join(a.Inputs, " "),
+			a.Depfile, len(a.Step().DepfileArgvs), a.Step().TextArgv != nil))
+	}
 	return out
 }
 
@@ -40,7 +43,9 @@ func TestSplit(t *testing.T) {
 			"device-code parts/gfx906.co: a.hip ockl.bc; parts/gfx906.co.d and 0 more; text false"},
 		{"host", false, func(s *Split) { s.Host(Placeholder) },
 			"host-part parts/host.o: a.hip; parts/host.o.d and 0 more; text false"},
-		{"in one piece", false, func(s *Split) { s.InOnePiece([]string{"ocml.bc"}, []gencode.Code{code}) },
+		{"in one piece", false, func(s *Split) {
+			InOnePiece(s.Unit, Whole{Target: &toolchain.Target{}, Why: errors.New("it is not known"), Libs: []string{"ocml.bc"}, Codes: []gencode.Code{code}})
+		},
 			"compile a.o: a.hip ocml.bc; a.o.d and 1 more; text false"},
 	} {
 		if got := made(tt.lines, tt.plan); len(got) != 1 || got[0] != tt.want {

@@ -53,13 +53,11 @@ __hip_fatbin_1a:
 // Flags for lld reach it through clang, with their operands; libraries stay to be seen in the
 // command.
 func TestFlagsThroughClang(t *testing.T) {
-	got := DeviceLink{Clang: true, Program: "clang"}.Action(compilerUnit(), Bitcode{Options: []string{"a.o", "--whole-archive", "b.a"}}, []string{"-L", "dir", "--library", "x", "-z", "defs"}, "out").Argv
+	u := toolchain.Unit{Plan: &toolchain.Plan{}, Whole: &graph.Action{Work: graph.Work{Driver: &graph.Driver{}}}}
+	DeviceLink{Clang: true, Program: "clang"}.Emit(u, "", Bitcode{Options: []string{"a.o", "--whole-archive", "b.a"}}, []string{"-L", "dir", "--library", "x", "-z", "defs"}, "out")
+	got := u.Plan.Actions[0].Argv
 	want := []string{"clang", "-Xlinker", "-Ldir", "-Xlinker", "--library=x", "-Xlinker", "-z", "-Xlinker", "defs", "-o", "out", "a.o", "-Xlinker", "--whole-archive", "b.a"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-}
-
-func compilerUnit() toolchain.Unit {
-	return toolchain.Unit{Whole: &graph.Action{Work: graph.Work{Driver: &graph.Driver{}}}}
 }

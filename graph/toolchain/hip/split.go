@@ -53,7 +53,7 @@ func (p *Passes) Split(u toolchain.Unit, codes []gencode.Code) (bitcode map[stri
 //
 //	a.hip -> device-code [gfx906] -> lld [gfx906] ---> bundle --\
 //	a.hip -> host-part -----------------------------------------> join -> a.hip.o
-func (p *Passes) splitNew(u toolchain.Unit, codes []gencode.Code) (bitcode map[string]string) {
+func (p *Passes) splitNew(u toolchain.Unit, codes []gencode.Code) map[string]string {
 	s, files := clang.NewSplit(u, "hip", p.Passes), map[string]string{}
 	for _, c := range codes {
 		// The linking clang would compile a file with another extension.
@@ -68,10 +68,11 @@ func (p *Passes) splitNew(u toolchain.Unit, codes []gencode.Code) (bitcode map[s
 		return files
 	}
 	code := s.Dir + "/code" + clang.HIPCode
-	linked := p.Final.DeviceLinks(s.Unit, s.Dir, nil, func(arch string) (b Bitcode) {
-		b.Add(files[arch], false)
-		return b
-	})
+	bitcode := map[string]Bitcode{}
+	for arch, file := range files {
+		bitcode[arch] = Bitcode{Files: []string{file}, Options: []string{file}}
+	}
+	linked := p.Final.DeviceLinks(s.Unit, s.Dir, nil, bitcode)
 	argv, inputs := p.Final.Bundle.Pack(linked, code)
 	s.Pack(graph.Bundle, argv, inputs, code)
 	s.Join(s.Host(clang.Placeholder), code)

@@ -19,8 +19,12 @@ import (
 // refers to it, and would drop them. (If an archive is given by its path, clang 15 does not search
 // it for device code at all.)
 
-// Bitcode holds the inputs of one device link: files, and the options that name them.
-type Bitcode struct{ Files, Options []string }
+// Bitcode holds the inputs of one device link: files, the options that name them, and the actions
+// that extract some from prebuilt archives. Several links share those.
+type Bitcode struct {
+	Files, Options []string
+	Unpack         []*graph.Action
+}
 
 // Add adds a file that is linked whole.
 func (b *Bitcode) Add(file string, archive bool) {
@@ -34,11 +38,11 @@ func (b *Bitcode) Add(file string, archive bool) {
 
 // DeviceLinks plans the links of all architectures, with outputs in the folder dir, and returns the
 // outputs by architecture.
-func (l *Link) DeviceLinks(u toolchain.Unit, dir string, flags []string, read func(arch string) Bitcode) map[string]string {
+func (l *Link) DeviceLinks(u toolchain.Unit, dir string, flags []string, code map[string]Bitcode) map[string]string {
 	linked := map[string]string{}
 	for _, d := range l.Device {
 		linked[d.Arch] = dir + "/" + toolchain.FileName(d.Arch) + ".co"
-		u.Emit(d.Action(u, read(d.Arch), flags, linked[d.Arch]))
+		d.Emit(u, u.Whole.Name, code[d.Arch], flags, linked[d.Arch])
 	}
 	return linked
 }
@@ -55,8 +59,8 @@ func (l *Link) pack(u toolchain.Unit, dir string, linked map[string]string) (bun
 
 // Split plans the links of all architectures, with outputs in the folder dir, and the object that
 // holds them. symbols are the names by which the host code refers to it.
-func (l *Link) Split(u toolchain.Unit, dir, object string, flags, symbols []string, read func(arch string) Bitcode) {
-	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, read))
+func (l *Link) Split(u toolchain.Unit, dir, object string, flags, symbols []string, code map[string]Bitcode) {
+	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, code))
 	source := graph.StageDir + "/dlink.S"
 	a := u.Action(graph.HostPart, []string{l.Clang, "-c", "-x", "assembler", source, "-o", object}, object)
 	a.Inputs, a.Archs = []string{bundle}, u.Whole.Archs
@@ -66,8 +70,8 @@ func (l *Link) Split(u toolchain.Unit, dir, object string, flags, symbols []stri
 
 // SplitNew is Split for the new driver. wrapper is llvm-offload-wrapper; its module registers the
 // entries that the host objects list.
-func (l *Link) SplitNew(u toolchain.Unit, dir, object, wrapper string, flags []string, read func(arch string) Bitcode) {
-	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, read))
+func (l *Link) SplitNew(u toolchain.Unit, dir, object, wrapper string, flags []string, code map[string]Bitcode) {
+	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, code))
 	module := dir + "/linked.bc"
 	a := u.Action(graph.HostPart, []string{wrapper, "--triple=" + l.hostTriple(), "--kind=hip", bundle, "-o", module}, module)
 	a.Inputs, a.Archs, a.Transient = []string{bundle}, u.Whole.Archs, true
@@ -102,16 +106,19 @@ func (l *Link) AskWrapper(codes []gencode.Code) toolchain.Question {
 	return askWrapper(l.Wrapper, toolchain.QueryInput, codes)
 }
 
-// Action returns the device link of one architecture.
-func (d DeviceLink) Action(u toolchain.Unit, code Bitcode, flags []string, output string) *graph.Action {
+// Emit plans the device link of one architecture.
+func (d DeviceLink) Emit(u toolchain.Unit, name string, code Bitcode, flags []string, output string) {
+	for _, a := range code.Unpack {
+		u.Emit(a)
+	}
 	options, from := code.Options, 3
 	if d.Clang {
 		options, from, flags = throughClang(options), 1, flagsThroughClang(flags)
 	}
 	d.Flags = append(d.Flags[:len(d.Flags):len(d.Flags)], flags...)
 	a := u.Action(graph.LLD, d.Device(options, output), output)
-	a.Inputs, a.Archs, a.Work.Response = code.Files, []string{d.Arch}, &graph.Response{From: from, Flag: "@"}
-	return a
+	a.Name, a.Inputs, a.Archs, a.Work.Response = name, code.Files, []string{d.Arch}, toolchain.AtFile(from)
+	u.Emit(a)
 }
 
 // throughClang converts files and options for lld to those of a clang that passes them on.

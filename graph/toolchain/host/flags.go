@@ -2,11 +2,21 @@ package host
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
 
 // Effects of host compiler options. The last of several options wins, as in gcc and clang.
+
+// Joinable returns an error if device code cannot be inserted into the compiled host code. options
+// are those of its compile.
+func Joinable(options []string) error {
+	if o := IntermediateCode(options); o != "" {
+		return fmt.Errorf("%s makes intermediate code of the host code, and a link takes device code from there", o)
+	}
+	return nil
+}
 
 // IntermediateCode returns the option that makes a host compiler put its intermediate code into
 // objects, in place of machine code or beside it; "" if there is none. A link uses that code and

@@ -1,7 +1,6 @@
 package nvcc
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -43,24 +42,6 @@ func Preprocesses(text string) (argvs [][]string, err error) {
 		}
 	}
 	return argvs, nil
-}
-
-// RuntimeLibs returns the toolkit's libraries that a program with device code links. cudart is
-// "static", "shared" or "none". shared is the -l name of the shared runtime, "" for cudart.
-func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
-	var libs []string
-	if deviceLink {
-		libs = append(libs, "cudadevrt")
-	}
-	switch cudart {
-	case "none":
-		return libs
-	case "shared":
-		libs = append(libs, cmp.Or(shared, "cudart"))
-	default:
-		libs = append(libs, "cudart_static")
-	}
-	return append(libs, "rt", "pthread", "dl")
 }
 
 // Toolkit is the tool, in keys, of passes that run no host compiler. Another host compiler can

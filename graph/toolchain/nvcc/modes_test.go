@@ -8,8 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
 // mode is a recorded answer of nvcc to the question for the steps of one mode or option.
@@ -58,13 +58,13 @@ func TestModes(t *testing.T) {
 func planned(m mode) string {
 	g := &graph.Graph{}
 	whole := &graph.Action{Kind: graph.Compile, Mode: "whole", Inputs: []string{"a.cu"}, Outputs: []string{"a.o"}, Tools: []string{"nvcc"}}
-	u := toolchain.Unit{Dir: "parts", ID: "id", Whole: whole, Emit: func(a *graph.Action) { g.Add(a) }}
+	u := toolchain.Unit{Dir: "parts", ID: "id", Whole: whole, Plan: &toolchain.Plan{}}
 	if m.link() {
 		c, err := LearnLink(m.text)
 		if err != nil {
 			return err.Error()
 		}
-		if err := NewSplit(u, Kit{}, c.Env).Link(c, []string{"b.o"}, func(file string, _ gencode.Code) string { return file }); err != nil {
+		if err := NewSplit(u, &cuda.Toolkit{}, c.Env).Link(c, []File{{Path: "b.o"}}); err != nil {
 			return err.Error()
 		}
 	} else {
@@ -72,7 +72,10 @@ func planned(m mode) string {
 		if err != nil {
 			return err.Error()
 		}
-		NewSplit(u, Kit{HostCXX: "g++"}, c.Env).Compile(c)
+		NewSplit(u, &cuda.Toolkit{HostCXX: toolchain.Tool{Path: "g++"}}, c.Env).Compile(c)
+	}
+	for _, a := range u.Plan.Actions {
+		g.Add(a)
 	}
 	if err := g.Seal(); err != nil {
 		return err.Error()

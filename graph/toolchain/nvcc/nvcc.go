@@ -138,6 +138,7 @@ const KeepAll = "-ignore-host-info"
 
 // DeviceLink describes one device link.
 type DeviceLink struct {
+	Files   []File   // of Inputs, for a split link
 	Inputs  []string // objects and archives
 	Output  string
 	Codes   []gencode.Code // SASS

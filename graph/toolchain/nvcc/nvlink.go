@@ -5,14 +5,16 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Arithmetic returns the option that makes an LTO link of CUDA 13 compute as cicc did. Its nvlink
 // reads the options that the code records, but ignores three of them (13.0 to 13.5; 11.8 and 12.4
 // do not).
-func Arithmetic(ftz, precDiv, fmad bool) string {
+func Arithmetic(f toolchain.Floats) string {
 	digit := map[bool]int{true: 1}
-	return fmt.Sprintf("-Xnvvm=-ftz=%d,-prec-div=%d,-fma=%d", digit[ftz], digit[precDiv], digit[fmad])
+	return fmt.Sprintf("-Xnvvm=-ftz=%d,-prec-div=%d,-fma=%d", digit[f.FTZ], digit[f.PrecDiv], digit[f.FMAD])
 }
 
 // Fault is a message of nvlink that means that the linked program lacks code, whatever the exit

@@ -9,6 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
 // One nvcc command is split into the passes that it runs, each an action:
@@ -30,28 +31,19 @@ import (
 // derives from the absolute path, the time and the process id. ptxas and nvlink run in an empty
 // folder, because they record time and size of sources that they find in line tables.
 
-// Kit holds what the passes use of an installed toolkit.
-type Kit struct {
-	Programs map[string]string // by name: "cicc"
-	HostCXX  string
-	FatbinC  map[string]string // see CompilePasses.Placeholder
-	Archs    []gencode.Code    // supported by the toolkit
-	ArchList []gencode.Code    // value of ListMacro in sources; if empty, the codes of the compile
-	LibNVVM  string            // set if nvlink -dlto does not find it; else ""
-}
-
 // Split splits one nvcc command into actions.
 type Split struct {
 	toolchain.Unit
-	Kit
-	Out    string   // file of RoleOutput
-	Shared *Sharing // of a module: the passes planned for its other formats; else nil
+	*cuda.Toolkit
+	ArchList []gencode.Code // value of ListMacro in sources; if empty, the codes of the compile
+	Out      string         // file of RoleOutput
+	Shared   *Sharing       // of a module: the passes planned for its other formats; else nil
 }
 
 // NewSplit returns a Split of the command of u, whose passes run with the variables env.
-func NewSplit(u toolchain.Unit, k Kit, env []string) *Split {
+func NewSplit(u toolchain.Unit, k *cuda.Toolkit, env []string) *Split {
 	u.Env = append([]string{toolchain.Anywhere}, env...)
-	return &Split{Unit: u, Kit: k, Out: u.Whole.Outputs[0]}
+	return &Split{Unit: u, Toolkit: k, Out: u.Whole.Outputs[0]}
 }
 
 // Compile plans the passes of one source.
@@ -126,7 +118,7 @@ func (c *CompilePasses) Options() (all []string) {
 	return all
 }
 
-// Placeholder returns the key of the placeholder in Kit.FatbinC, the C text with which host code is
+// Placeholder returns the key of the placeholder in FatbinC of the toolkit, the C text with which host code is
 // compiled before there is device code. It depends on fatbinary's options and not on the mode: with
 // -ewp a whole program waits for a device link.
 func (c *CompilePasses) Placeholder() string {
@@ -188,7 +180,7 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 		outputs = append(outputs, s.file(r))
 	}
 	a := s.Action(kind, s.argv(pass, program), outputs...)
-	if program != s.HostCXX {
+	if program != s.HostCXX.Path {
 		a.Tools = []string{Toolkit}
 	}
 	a.Work.Step.UnkeyedPaths = s.Source()
@@ -233,13 +225,13 @@ func archList(list []gencode.Code) string {
 
 // preprocess plans the text of one architecture, or of the host.
 func (s *Split) preprocess(pass *Pass) {
-	a := s.Preprocess(pass.Arch, s.argv(pass, s.HostCXX), s.file(pass.Out[0]))
-	if !strings.Contains(path.Base(s.HostCXX), "clang") {
+	a := s.Preprocess(pass.Arch, s.argv(pass, s.HostCXX.Path), s.file(pass.Out[0]))
+	if !strings.Contains(path.Base(s.HostCXX.Path), "clang") {
 		a.Argv = append(a.Argv, "-dU") // shows which macros the text used; gcc only
 		a.Work.Step.Macros = []string{ListMacro}
 	}
 	depends(a)
-	if s.Includes {
+	if s.Shown {
 		a.Argv = append(a.Argv, "-dI")
 	}
 	if s.Files {
@@ -327,7 +319,7 @@ func (s *Split) cudafe(pass *Pass) {
 // replace only one placeholder.
 func (s *Split) host(c *CompilePasses) {
 	code, stub := s.file(RoleHostCode), s.file(RoleStub.Of(c.Primary))
-	a := s.action(graph.HostPart, c.Host, s.HostCXX)
+	a := s.action(graph.HostPart, c.Host, s.HostCXX.Path)
 	depends(a)
 	a.Work.Step.Macros, a.Work.Step.StageInKey = []string{ListMacro}, s.Lines
 	replace(a.Argv, code, graph.StageDir+"/"+path.Base(code))

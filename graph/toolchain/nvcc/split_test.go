@@ -10,10 +10,11 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
-// split is a compile of a recorded answer, taken apart into what emit takes.
-func split(t *testing.T, recorded string, emit func(*graph.Action)) (*Split, *CompilePasses) {
+// split is a compile of a recorded answer.
+func split(t *testing.T, recorded string) (*Split, *CompilePasses) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + recorded + ".txt")
 	if err != nil {
@@ -23,18 +24,19 @@ func split(t *testing.T, recorded string, emit func(*graph.Action)) (*Split, *Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewSplit(toolchain.Unit{Dir: "parts", ID: "id", Emit: emit,
-		Whole: &graph.Action{Mode: "whole", Inputs: []string{"a.cu"}, Outputs: []string{"a.o"}, Tools: []string{"nvcc"}}}, Kit{HostCXX: "g++"}, c.Env), c
+	return NewSplit(toolchain.Unit{Dir: "parts", ID: "id", Plan: &toolchain.Plan{},
+		Whole: &graph.Action{Mode: "whole", Inputs: []string{"a.cu"}, Outputs: []string{"a.o"}, Tools: []string{"nvcc"}}}, &cuda.Toolkit{HostCXX: toolchain.Tool{Path: "g++"}}, c.Env), c
 }
 
 // Every pass stands behind what it reads, and the last one makes the object.
 func TestSplitCompile(t *testing.T) {
 	g := &graph.Graph{}
 	var kinds []string
-	s, c := split(t, "11.8-c-one", func(a *graph.Action) {
-		kinds = append(kinds, string(g.Add(a).Kind))
-	})
+	s, c := split(t, "11.8-c-one")
 	s.Compile(c)
+	for _, a := range s.Plan.Actions {
+		kinds = append(kinds, string(g.Add(a).Kind))
+	}
 	want := "preprocess cicc ptxas fatbinary preprocess cudafe++ host-part join"
 	if got := strings.Join(kinds, " "); got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -54,10 +56,13 @@ func TestSplitFormats(t *testing.T) {
 	shared, kinds := NewSharing("parts"), map[string]string{}
 	for _, recorded := range []string{"11.8-ptx", "11.8-cubin", "11.8-cubin"} {
 		var made []string
-		s, c := split(t, recorded, func(a *graph.Action) { made = append(made, string(a.Kind)) })
+		s, c := split(t, recorded)
 		s.Shared, s.Out = shared, recorded
 		s.Dir = "parts/" + recorded
 		s.Format(c)
+		for _, a := range s.Plan.Actions {
+			made = append(made, string(a.Kind))
+		}
 		kinds[recorded] = strings.Join(made, " ")
 	}
 	if kinds["11.8-ptx"] != "preprocess cicc copy" || kinds["11.8-cubin"] != "copy" {
@@ -93,10 +98,10 @@ func TestSplitTile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var last *graph.Action
-		u := toolchain.Unit{Dir: "parts", Emit: func(a *graph.Action) { last = a },
+		u := toolchain.Unit{Dir: "parts", Plan: &toolchain.Plan{},
 			Whole: &graph.Action{Inputs: []string{"a.cu"}, Outputs: []string{"a.o"}, Tools: []string{"nvcc"}}}
-		NewSplit(u, Kit{HostCXX: "g++"}, c.Env).Compile(c)
+		NewSplit(u, &cuda.Toolkit{HostCXX: toolchain.Tool{Path: "g++"}}, c.Env).Compile(c)
+		last := u.Plan.Actions[len(u.Plan.Actions)-1]
 		var staged []string
 		for _, f := range last.Step().Staged[2:] {
 			if staged = append(staged, f.Name); f.From == "" || !slices.Contains(last.Inputs, f.From) {

@@ -9,6 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 )
 
 // A device link is split by architecture:
@@ -20,19 +21,16 @@ import (
 // another architecture, does not change it, and the link does not run. The action host-refs lists
 // what plain host code refers to.
 
-// OptionsFile describes the response file of nvcc and nvlink.
-var OptionsFile = &graph.Response{From: 1, Flag: "--options-file="}
+// File is an input of a device link. Slice names its slices in the folder of an architecture; it is
+// "" for a file that nvlink reads as it is.
+type File struct{ Path, Slice string }
 
-// Link plans a device link of the files linked. slice returns the file that a link for one
-// architecture reads in place of a file.
-func (s *Split) Link(c *LinkPasses, linked []string, slice func(file string, code gencode.Code) string) error {
-	codes := map[string]gencode.Code{}
+// Link plans a device link of files.
+func (s *Split) Link(c *LinkPasses, files []File) error {
 	for _, pass := range c.NVLink {
-		code, err := gencode.Parse(pass.Arch)
-		if err != nil {
+		if _, err := gencode.Parse(pass.Arch); err != nil {
 			return fmt.Errorf("nvlink for %s: %w", pass.Arch, err)
 		}
-		codes[pass.Arch] = code
 	}
 	part := s.Shared != nil && path.Ext(s.Out) == ".cubin"
 	if part {
@@ -40,8 +38,8 @@ func (s *Split) Link(c *LinkPasses, linked []string, slice func(file string, cod
 	}
 	for _, pass := range c.NVLink {
 		var inputs []string
-		for _, file := range linked {
-			inputs = append(inputs, slice(file, codes[pass.Arch]))
+		for _, f := range files {
+			inputs = append(inputs, s.slice(f, pass.Arch))
 		}
 		s.nvlink(pass, inputs)
 	}
@@ -55,6 +53,18 @@ func (s *Split) Link(c *LinkPasses, linked []string, slice func(file string, cod
 	return nil
 }
 
+// slice returns the file that the link for an architecture reads in place of f, and plans it.
+// Several links share a slice.
+func (s *Split) slice(f File, arch string) string {
+	if f.Slice == "" {
+		return f.Path
+	}
+	out := s.Layout.Out(graph.SlicesDir, arch, f.Slice)
+	s.Emit(&graph.Action{Kind: graph.Slice, Name: strings.TrimPrefix(f.Path, s.BuildDir+"/"), Archs: []string{arch},
+		Mode: s.Whole.Mode, Inputs: []string{f.Path}, Outputs: []string{out}, Intermediate: true, Transient: true})
+	return out
+}
+
 // nvlink plans the link of one architecture.
 func (s *Split) nvlink(pass *Pass, inputs []string) {
 	a := s.action(graph.NVLink, pass, s.Programs["nvlink"])
@@ -65,7 +75,7 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 		a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
 	}
 	a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
-	a.Work.Link, a.Work.Response = s.Whole.Work.Link, OptionsFile
+	a.Work.Link, a.Work.Response = s.Whole.Work.Link, cuda.OptionsFile
 	if refs := a.Link().HostRefs; refs != "" {
 		a.Inputs = append(a.Inputs, refs)
 	}
@@ -109,7 +119,7 @@ func askResourceUsage(a *graph.Action) {
 
 // linkStub plans the compile of the toolkit's link.stub, which registers all linked modules.
 func (s *Split) linkStub(pass *Pass) {
-	a := s.action(graph.HostPart, pass, s.HostCXX)
+	a := s.action(graph.HostPart, pass, s.HostCXX.Path)
 	a.Name, a.Archs = s.Whole.Name, s.Whole.Archs
 	depends(a)
 	a.Work.Step.Macros = []string{ListMacro}

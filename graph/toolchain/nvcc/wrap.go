@@ -12,9 +12,9 @@ import (
 // WrapLTOIR returns the argv that packs bare LTO-IR into a fatbin, as nvcc does for an object. The
 // options are those that cicc compiled it with: nvlink compares them between files, and 11.8
 // crashes on a fatbin without them (tried with 11.8 and 12.4).
-func WrapLTOIR(fatbinary string, code gencode.Code, ftz, precDiv, precSqrt, fmad bool, ltoir, output string) []string {
+func WrapLTOIR(fatbinary string, code gencode.Code, f toolchain.Floats, ltoir, output string) []string {
 	bit := map[bool]int{true: 1}
-	options := fmt.Sprintf("-ftz=%d -prec_div=%d -prec_sqrt=%d -fmad=%d ", bit[ftz], bit[precDiv], bit[precSqrt], bit[fmad])
+	options := fmt.Sprintf("-ftz=%d -prec_div=%d -prec_sqrt=%d -fmad=%d ", bit[f.FTZ], bit[f.PrecDiv], bit[f.PrecSqrt], bit[f.FMAD])
 	return []string{fatbinary, "-64", "--cicc-cmdline=" + options, "--device-c",
 		fmt.Sprintf("--image3=kind=nvvm,sm=%d%s,file=%s", code.Num, code.Suffix, toolchain.ListWord(ltoir)), "--create", output}
 }

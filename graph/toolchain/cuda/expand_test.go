@@ -1,10 +1,11 @@
-package plan
+package cuda
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // The rows are what nvcc makes for -arch=all and -arch=all-major, of the architectures that it
@@ -29,7 +30,7 @@ func TestExpandAll(t *testing.T) {
 			}
 			archs = append(archs, c)
 		}
-		if got := strings.Join(names(expandAll(tt.set, archs)), " "); got != tt.want {
+		if got := strings.Join(toolchain.CodeNames(expandAll(tt.set, archs)), " "); got != tt.want {
 			t.Errorf("%s of %s:\n got %s\nwant %s", tt.set, tt.name, got, tt.want)
 		}
 	}

@@ -1,0 +1,85 @@
+package toolchain
+
+import (
+	"errors"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Answers holds the output of dry runs, which are among the facts of a plan, and what was parsed
+// from it. A query without an answer is added to Questions, so that the next plan has its answer.
+type Answers struct {
+	Runs      map[string]DryRun // by Question.Key
+	Questions []Question
+	learned   map[string]learned // by Question.Key: all sources of a target share one query
+}
+
+// learned is the result of parsing a dry run: its passes or an error.
+type learned struct {
+	passes any
+	err    error
+}
+
+// text returns the output of a dry run. If there is none, it records the query.
+func (a *Answers) text(q Question) (string, error) {
+	run, ok := a.Runs[q.Key()]
+	switch {
+	case !ok:
+		a.Questions = append(a.Questions, q)
+		return "", ErrNotQueried
+	case run.Misparsed != "":
+		return "", errors.New(run.Misparsed)
+	case run.Error != "":
+		return "", DriverError{q.Tool, run.Error}
+	}
+	return run.Text, nil
+}
+
+// ErrNotQueried reports a command whose dry run is not known yet.
+var ErrNotQueried = errors.New("it was not asked for its steps")
+
+// DriverError is the error that a driver printed instead of its steps.
+type DriverError struct{ tool, Printed string }
+
+func (e DriverError) Error() string {
+	return map[string]string{"nvcc": "nvcc --dryrun", "hip": "hipcc -###", "clang": "clang -###"}[e.tool] + ": " + e.Printed
+}
+
+// Learn returns the passes that read parses from the dry run of q. Each dry run is parsed once.
+func Learn[P any](a *Answers, q Question, read func(text string) (*P, error)) (*P, error) {
+	l, ok := a.learned[q.Key()]
+	if !ok {
+		text, err := a.text(q)
+		var passes *P
+		if err == nil {
+			passes, err = read(text)
+		}
+		l = learned{passes, err}
+		if a.learned == nil {
+			a.learned = map[string]learned{}
+		}
+		a.learned[q.Key()] = l
+	}
+	return l.passes.(*P), l.err
+}
+
+// OptOut is the setting by which the user disabled splitting.
+type OptOut string
+
+func (o OptOut) Error() string { return string(o) }
+
+// OptedOut returns the OptOut that applies to t, or nil.
+func (b *Build) OptedOut(t *Target) error {
+	switch {
+	case b.NoSplit:
+		return OptOut("--no-split")
+	case t.Split != nil && !*t.Split:
+		return OptOut("split = false")
+	}
+	return nil
+}
+
+// Unsplit records in the driver of a command why it stays unsplit.
+func Unsplit(d *graph.Driver, why error) {
+	d.UnsplitReason, d.Fallback = why.Error(), !errors.As(why, new(OptOut))
+}

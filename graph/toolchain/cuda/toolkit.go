@@ -1,0 +1,84 @@
+// Package cuda knows CUDA toolkits: what nvcc, and a clang that compiles CUDA, have in common. It is
+// pure: it runs no program and reads no file.
+package cuda
+
+import (
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// Toolkit is an installed CUDA toolkit.
+type Toolkit struct {
+	NVCC  toolchain.Tool // its ID covers everything that it runs
+	Parts toolchain.Tool // the toolkit alone: cicc, ptxas and the like run no host compiler
+
+	// The host compiler of nvcc (-ccbin), g++-11 for CUDA 11.8 of Debian 12.
+	HostCXX toolchain.Tool
+	Version string // "11.8"
+	Build   string // "11.8.89"
+	Root    string // folder that holds bin/, nvvm/ ...
+
+	// Folders of libcudart_static.a and libcudadevrt.a, for the host link; in order.
+	LibDirs []string
+
+	// Include folders of the toolkit in which a host compiler finds cuda_runtime.h; may be empty.
+	Includes []string
+
+	// SASS codes that nvcc supports, including sm_90a and sm_100f; in ascending order.
+	Archs []gencode.Code
+
+	// "" or why `nvlink -dlto` fails as nvcc runs it, with the fix; kbuild needs that command only
+	// if LibNVVM is "".
+	LTOFault string
+
+	// How an LTO link gets the floating-point options of its code: "" from the code, or FloatsTold,
+	// FloatsLost, FloatsUntried.
+	LTOFloats string
+
+	// By file, of nvcc.Libraries: why a link would not find the toolkit's own, with the fix.
+	LibFaults map[string]string
+
+	// "" or why the toolchain block's host compiler does not work with this toolkit.
+	HostFault string
+	Mixed     string            // "" or which parts differ in version from nvcc, with the fix
+	Programs  map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
+
+	// C text that fatbinary writes for a placeholder image, by "rdc" and "whole"; host code is
+	// compiled with it before there is device code.
+	FatbinC map[string]string
+	LibNVVM string // libnvvm.so if nvlink does not find it (LTOFault); else ""
+
+	// The folder of LibDirs that nvcc does not pass, because it passes one that does not exist;
+	// else "".
+	LibDir string
+
+	// LD_LIBRARY_PATH for nvcc, if its programs would otherwise load libraries from their working
+	// directory; else "".
+	LibPath string
+
+	// -l name of the shared runtime if there is no libcudart.so: ":libcudart.so.13"; else "".
+	CUDART string
+
+	// Compiles in place of nvcc; nil if nvcc does. Archs then holds the codes that both support.
+	Clang *Clang
+
+	// Versions of the code that it generates, by kind: its linker rejects newer code.
+	Makes map[gencode.Kind]gencode.Version
+}
+
+// Values of Toolkit.LTOFloats for a toolkit whose nvlink -dlto ignores the options that the code
+// was compiled with.
+const (
+	FloatsTold = "told" // it uses defaults unless -Xnvvm sets the options
+	FloatsLost = "lost" // it always uses defaults
+)
+
+// FloatsUntried is the value of Toolkit.LTOFloats if the trial failed.
+const FloatsUntried = "untried"
+
+// Clang is a clang that compiles CUDA with a toolkit.
+type Clang struct {
+	Driver   toolchain.Tool // clang++; its ID covers everything that it runs
+	CUDAPath string         // the toolkit's folder
+	Libs     []string       // all device libraries of the toolkit
+}
