@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/remote"
@@ -138,7 +139,7 @@ func (p *project) origins() string {
 	}
 	defer tree.Close()
 	count := map[string]int{}
-	for _, e := range tree.Runner.Explain(project.Graph.Closure(want), tree.Imported()) {
+	for _, e := range execute.NewDryRun(tree.Runner).Explain(project.Graph.Closure(want), tree.Imported()) {
 		count[e.State+" "+e.Origin]++
 	}
 	return fmt.Sprint(count)

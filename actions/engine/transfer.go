@@ -34,13 +34,13 @@ func (p *Project) Fingerprint() []cache.Field {
 // tools that its actions use.
 var alwaysFingerprint = [...]string{"key version", "platform", "environment"}
 
-// Bundle describes a bundle of the records in held. missing are the actions without a record.
-func (p *Project) Bundle(held []execute.Held) (m disk.Manifest, missing []*graph.Action) {
+// Bundle describes a bundle of the records in entries. missing are the actions without a record.
+func (p *Project) Bundle(entries []execute.Entry) (m disk.Manifest, missing []*graph.Action) {
 	fields, archs, targets := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, name := range alwaysFingerprint {
 		fields[name] = true
 	}
-	for _, h := range held {
+	for _, h := range entries {
 		for _, t := range h.Action.Tools {
 			fields[t] = true
 		}

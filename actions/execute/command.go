@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,7 +69,7 @@ func (r *Runner) command(
 		return res, nil
 	}
 
-	printed := r.withoutScratch(a, refs.printed(string(out.Output)), dir)
+	printed := dir.removeFrom(refs.printed(string(out.Output)), r.Root, r.Graph.BuildDir, a)
 	rest, functions := splitResourceUsage(printed)
 	if a.Step().ResourceUsage {
 		printed = rest
@@ -100,24 +99,6 @@ func (r *Runner) command(
 		res.Status, res.Err = sched.Failed, err
 	}
 	return res, functions
-}
-
-// withoutScratch removes kbuild's own folders from the output of a command.
-func (r *Runner) withoutScratch(a *graph.Action, printed string, dir scratch) string {
-	printed = strings.ReplaceAll(printed, dir.tmp+"/", "")
-	if a.Step().EmptyCwd {
-		printed = strings.ReplaceAll(printed, r.Root+"/", "")
-	}
-	if dir.name != "" {
-		printed = strings.ReplaceAll(printed, dir.seen().output(0, ""), path.Base(a.Outputs[0]))
-	} else {
-		printed = strings.ReplaceAll(printed, dir.rel+"/", "")
-	}
-	if a.Kind == graph.NVLink {
-		slices := path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0]) + "/"
-		printed = strings.ReplaceAll(printed, slices, r.Graph.BuildDir+"/")
-	}
-	return printed
 }
 
 // frontEndMemory is the memory that cudafe++ and cicc use for an ordinary source, in bytes.

@@ -22,8 +22,8 @@ type DryRun struct {
 // NewDryRun returns a dry run of r.
 func NewDryRun(r *Runner) *DryRun { return &DryRun{r: r, unknown: map[string]bool{}} }
 
-// verdict is the prediction for an action.
-type verdict struct {
+// prediction is what a run would do with an action.
+type prediction struct {
 	key    actionKey
 	unmade []string      // inputs that would be rebuilt; if there are any, nothing more is known
 	record *cache.Record // valid record; nil if the action would run
@@ -31,48 +31,47 @@ type verdict struct {
 	err    error
 }
 
-// judge predicts what a run would do with an action.
-func (d *DryRun) judge(ctx context.Context, a *graph.Action) (v verdict) {
-	if v.unmade = d.stale(a); len(v.unmade) > 0 {
-		return v
+func (d *DryRun) predict(ctx context.Context, a *graph.Action) (p prediction) {
+	if p.unmade = d.stale(a); len(p.unmade) > 0 {
+		return p
 	}
-	if v.key, v.err = d.r.keys.of(a); v.err != nil {
-		return v
+	if p.key, p.err = d.r.keys.of(a); p.err != nil {
+		return p
 	}
-	if v.record, v.status = d.r.lookUp(ctx, a, v.key.key); v.record != nil {
-		if v.status == sched.Cached || a.Intermediate {
-			d.r.tree.setPasses(renamed(a, v.record).Outputs) // the files need not exist
+	if p.record, p.status = d.r.lookUp(ctx, a, p.key.key); p.record != nil {
+		if p.status == sched.Cached || a.Intermediate {
+			d.r.tree.setPasses(renamed(a, p.record).Outputs) // the files need not exist
 		}
-		d.r.provenance.use(a, v.record)
+		d.r.provenance.use(a, p.record)
 	}
-	return v
+	return p
 }
 
 // reason returns why an action would run.
-func (d *DryRun) reason(a *graph.Action, v verdict) string {
-	if len(v.unmade) > 0 {
+func (d *DryRun) reason(a *graph.Action, p prediction) string {
+	if len(p.unmade) > 0 {
 		return "something it needs would be built"
 	}
-	return d.r.reason(a, v.key)
+	return d.r.keys.reason(a, p.key)
 }
 
 // Check implements sched.Runner. It does what Runner.Check does, but restores nothing.
 func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
-	switch v := d.judge(ctx, a); {
-	case v.err != nil:
-		return failed(v.err), true
-	case v.record != nil:
-		return sched.Result{Status: v.status}, true
+	switch p := d.predict(ctx, a); {
+	case p.err != nil:
+		return failed(p.err), true
+	case p.record != nil:
+		return sched.Result{Status: p.status}, true
 	default:
-		return sched.Result{Reason: d.reason(a, v)}, false
+		return sched.Result{Reason: d.reason(a, p)}, false
 	}
 }
 
 // Execute implements sched.Runner. It runs nothing.
 func (d *DryRun) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	v := d.judge(ctx, a)
+	p := d.predict(ctx, a)
 	d.mark(a)
-	return sched.Result{Status: sched.Ran, Argv: a.Argv, Reason: d.reason(a, v)}
+	return sched.Result{Status: sched.Ran, Argv: a.Argv, Reason: d.reason(a, p)}
 }
 
 // stale returns the inputs of a that would be rebuilt.
@@ -90,41 +89,79 @@ func (d *DryRun) mark(a *graph.Action) {
 	}
 }
 
-// Held is what the shared cache has of an action.
-type Held struct {
+// Entry is what the shared cache has of an action.
+type Entry struct {
 	Action *graph.Action
 	// valid record; nil if there is none: the action was not built, or is not to be shared
 	Record *cache.Record
 }
 
-// Held looks up actions in the order of ids, in which dependencies come first. It stores again what
-// is up to date in the build tree and no longer in the cache.
-func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
-	d := NewDryRun(r)
-	out := make([]Held, len(ids))
+// Entries looks up actions in the order of ids, in which dependencies come first. It stores again
+// what is up to date in the build tree and no longer in the cache.
+func (d *DryRun) Entries(ctx context.Context, ids []graph.ActionID) []Entry {
+	out := make([]Entry, len(ids))
 	for i, id := range ids {
-		a := r.Graph.Actions[id]
-		rec, known := d.entry(ctx, a)
-		if out[i] = (Held{a, rec}); !known {
+		a := d.r.Graph.Actions[id]
+		out[i].Action = a
+		p := d.predict(ctx, a)
+		if p.record == nil {
 			d.mark(a)
+			continue
+		}
+		out[i].Record = d.r.stored(ctx, a, p.key.key)
+		if out[i].Record == nil {
+			if !a.Intermediate {
+				d.r.share(ctx, a, p.record)
+			}
+			// If a is valid only in tokens (discover.HoldsInTokens), the cache has no record of
+			// today's headers. The actions that need a still need not wait for it.
+			out[i].Record = d.r.stored(ctx, a, p.key.key)
 		}
 	}
 	return out
 }
 
-// entry returns the cache's valid record of a, or nil. known reports whether the outputs of a are
-// known. If a is valid only in tokens (discover.HoldsInTokens), the cache has no record of today's
-// headers. The actions that need a still need not wait for it.
-func (d *DryRun) entry(ctx context.Context, a *graph.Action) (rec *cache.Record, known bool) {
-	v := d.judge(ctx, a)
-	if v.record == nil {
-		return nil, false
+// Explanation describes what a build would do with an action, and why.
+type Explanation struct {
+	Action   *graph.Action
+	State    string // "up_to_date", "cached", "run", "failed"
+	Why      []string
+	Waits    bool     // Why lists the inputs that would be built first; nothing more is known
+	Origin   string   // address of the remote cache that a valid record came from, or ""
+	Imported []string // if the action would run: what differs from the record of an imported bundle
+}
+
+// Explain examines actions in order, without running or restoring anything. imported returns a
+// bundle's record by the first output of an action, or nil.
+func (d *DryRun) Explain(
+	ids []graph.ActionID, imported func(output string) *cache.Record,
+) (out []Explanation) {
+	for _, id := range ids {
+		a := d.r.Graph.Actions[id]
+		e := Explanation{Action: a, State: "run"}
+		switch p := d.predict(context.Background(), a); {
+		case p.err != nil:
+			e.State, e.Why = "failed", []string{p.err.Error()}
+		case p.record != nil:
+			e.Origin = p.record.Origin
+			if e.State = string(p.status); p.status == sched.Cached {
+				e.Why = d.r.keys.differences(a, p.key)
+			}
+		case len(p.unmade) > 0:
+			e.Waits = true
+			for _, in := range p.unmade {
+				e.Why = append(e.Why, in+" would be built first")
+			}
+		default:
+			e.Why = d.r.keys.differences(a, p.key)
+			if rec := imported(a.Outputs[0]); rec != nil {
+				e.Imported = d.r.keys.unlike(rec, a, p.key)
+			}
+		}
+		if e.State == "run" {
+			d.mark(a)
+		}
+		out = append(out, e)
 	}
-	if rec := d.r.stored(ctx, a, v.key.key); rec != nil {
-		return rec, true
-	}
-	if !a.Intermediate {
-		d.r.share(ctx, a, v.record)
-	}
-	return d.r.stored(ctx, a, v.key.key), true
+	return out
 }

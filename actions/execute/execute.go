@@ -178,7 +178,7 @@ func (r *Runner) Check(ctx context.Context, a *graph.Action) (res sched.Result, 
 			return res, true
 		}
 	}
-	p := &pending{key: key, reason: r.reason(a, key)}
+	p := &pending{key: key, reason: r.keys.reason(a, key)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending[a.ID] = p
@@ -540,8 +540,9 @@ func (r *Runner) run(
 	if err == nil && a.Driver().Ships != nil {
 		err = lostCode(r.Root, a, dir)
 	}
-	if err == nil && (a.Kind == graph.HostLink || a.Kind == graph.SharedLink) {
-		err = r.checkOwnVariables(ctx, a, dir)
+	if err == nil && a.Kind.Info().Lane == graph.LaneLink {
+		c := variableCheck{r.tree, r.Records, r.IntermediateStore, dir.file("pass")}
+		err = c.check(ctx, a)
 	}
 	if err == nil {
 		rec, stable, err = r.capture(ctx, a, key, res, dir, start)
@@ -579,8 +580,10 @@ func (r *Runner) capture(
 				"dependency file: %w", err)
 		}
 	}
-	if err := r.takeTraces(a, dir); err != nil {
-		return nil, false, err
+	if a.Kind == graph.Compile {
+		if err := r.tree.takeTimeTraces(a, dir); err != nil {
+			return nil, false, err
+		}
 	}
 	texts, err := r.canonical.of(a, dir)
 	if err != nil {

@@ -109,14 +109,14 @@ type refsArgv struct {
 
 // Kept describes what a device link keeps for plain host code, and for which files. It reads the
 // present host code.
-func (r *Runner) Kept(a *graph.Action) []string {
+func Kept(root string, a *graph.Action) []string {
 	if a.Kind != graph.HostRefs {
 		if a.Link().KeepsAll != "" {
 			return []string{"keeps all kernels and variables: " + a.Link().KeepsAll}
 		}
 		return nil
 	}
-	refs, err := readHostRefs(r.Root, a)
+	refs, err := readHostRefs(root, a)
 	switch {
 	case err != nil: // host code is not built
 		return nil

@@ -131,7 +131,7 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	} else if len(a.Step().CanonicalForms) > 0 || a.Link().HostRefs != "" {
 		w.Field("method", Method)
 	}
-	if a.Kind == graph.NVLink || a.Kind == graph.LLD || a.Kind == graph.DeviceLink {
+	if a.Kind.Info().Pool == graph.DeviceLinkPool {
 		w.Field("libraries", "recorded") // records of older versions of kbuild do not resolve -l
 	}
 	k.writeCommand(w, a)

@@ -14,6 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -39,7 +40,8 @@ func (e *ownVariables) Error() string {
 }
 
 func (e *ownVariables) help() []string {
-	return []string{`only a device link makes one variable of them: set mode = "rdc" or "lto" on ` + strings.Join(e.targets, ", ")}
+	return []string{`only a device link makes one variable of them: set mode = "rdc" or "lto" on ` +
+		strings.Join(e.targets, ", ")}
 }
 
 // registersRE matches the registration of a variable in a stub: its name on the device, and 1 if it
@@ -55,16 +57,24 @@ type cudaObject struct {
 	ptx  []*graph.Action // one for each architecture
 }
 
-// checkOwnVariables checks the variables of all files in a link of host code.
-func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scratch) error {
-	objects := r.tree.cudaObjects(a)
+// variableCheck checks the variables of all files in a link of host code.
+type variableCheck struct {
+	*buildTree
+	records *tree.DB
+	store   cache.Store // of the outputs of passes; nil if there is none
+	file    string      // a temporary file
+}
+
+// check returns an error if several files of a link each have a variable of their own.
+func (c variableCheck) check(ctx context.Context, a *graph.Action) error {
+	objects := c.cudaObjects(a)
 	isWhole := func(o *cudaObject) bool { return o.host.Mode == "whole" }
 	if len(objects) < 2 || !slices.ContainsFunc(objects, isWhole) {
 		return nil
 	}
 	declarers, definers := map[string][]*cudaObject{}, map[string][]*cudaObject{}
 	for _, o := range objects {
-		for _, m := range registersRE().FindAllSubmatch(r.passOutput(ctx, o.host, ".stub.c", dir), -1) {
+		for _, m := range registersRE().FindAllSubmatch(c.passOutput(ctx, o.host, ".stub.c"), -1) {
 			switch name := string(m[1]); {
 			case string(m[2]) == "0":
 				definers[name] = append(definers[name], o)
@@ -76,7 +86,9 @@ func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scr
 	e := &ownVariables{}
 	names := map[string][]string{} // variables by the files that have them
 	for _, name := range slices.Sorted(maps.Keys(declarers)) {
-		users := slices.DeleteFunc(declarers[name], func(o *cudaObject) bool { return !r.usesVariable(ctx, o, name, dir) })
+		users := slices.DeleteFunc(declarers[name], func(o *cudaObject) bool {
+			return !c.uses(ctx, o, name)
+		})
 		if len(users) == 0 {
 			continue
 		}
@@ -103,12 +115,12 @@ func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scr
 }
 
 // cudaObjects returns the CUDA objects of a link, also those in archives.
-func (t *buildTree) cudaObjects(link *graph.Action) (objects []*cudaObject) {
+func (c variableCheck) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 	seen := map[string]bool{}
 	var follow func(file string, o *cudaObject)
 	follow = func(file string, o *cudaObject) {
-		a := t.maker(file)
-		if a == nil || seen[file] || a.Kind == graph.HostLink || a.Kind == graph.SharedLink || a.Kind == graph.Generate {
+		a := c.maker(file)
+		if a == nil || seen[file] || a.Kind.Info().Lane == graph.LaneLink || a.Kind == graph.Generate {
 			return
 		}
 		seen[file] = true
@@ -134,37 +146,37 @@ func (t *buildTree) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 	return objects
 }
 
-// usesVariable reports whether code of an object refers to a variable by its name on the device.
-func (r *Runner) usesVariable(ctx context.Context, o *cudaObject, name string, dir scratch) bool {
+// uses reports whether code of an object refers to a variable by its name on the device.
+func (c variableCheck) uses(ctx context.Context, o *cudaObject, name string) bool {
 	mention := regexp.MustCompile(`(?:^|[^\w$%.])` + regexp.QuoteMeta(name) + `(?:[^\w$]|$)`)
 	for _, cicc := range o.ptx {
 		// debug information names all variables
-		code, _, _ := strings.Cut(string(r.passOutput(ctx, cicc, ".ptx", dir)), "\n\t.section")
+		code, _, _ := strings.Cut(string(c.passOutput(ctx, cicc, ".ptx")), "\n\t.section")
 		if len(mention.FindAllStringIndex(code, 2)) > 1 { // more than its declaration
 			return true
 		}
 	}
-	object, err := regular.Read(cache.Absolute(r.Root, o.file))
+	object, err := regular.Read(c.abs(o.file))
 	demangled := modules.Demangled(name)
-	return err == nil && fatbin.HostUses(object, func(symbol string) bool { return modules.Demangled(symbol) == demangled })
+	return err == nil && fatbin.HostUses(object, func(symbol string) bool {
+		return modules.Demangled(symbol) == demangled
+	})
 }
 
 // passOutput returns the content of a pass's output with a suffix, or nil if no store has it.
-func (r *Runner) passOutput(ctx context.Context, a *graph.Action, suffix string, dir scratch) []byte {
-	rec := r.Records.Last(a.Outputs[0])
-	if rec == nil || r.IntermediateStore == nil {
+func (c variableCheck) passOutput(ctx context.Context, a *graph.Action, suffix string) []byte {
+	rec := c.records.Last(a.Outputs[0])
+	if rec == nil || c.store == nil {
 		return nil
 	}
-	i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool { return strings.HasSuffix(o.Path, suffix) })
-	if i < 0 {
+	i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool {
+		return strings.HasSuffix(o.Path, suffix)
+	})
+	if i < 0 || c.store.Restore(ctx, rec.Outputs[i], c.file) != nil {
 		return nil
 	}
-	file := dir.file("pass")
-	defer os.Remove(file)
-	if r.IntermediateStore.Restore(ctx, rec.Outputs[i], file) != nil {
-		return nil
-	}
-	text, err := os.ReadFile(file)
+	defer os.Remove(c.file)
+	text, err := os.ReadFile(c.file)
 	if err != nil {
 		return nil
 	}

@@ -93,11 +93,11 @@ func TestRunner(t *testing.T) {
 	l.write("a.cu", "// another comment\ncode\n")
 	step("a comment", cached(), "ran ran up_to_date", 2)
 	l.write("a.cu", "// another comment\nother code\n")
-	why := cached().Explain([]graph.ActionID{0, 1}, func(string) *cache.Record { return nil })
+	why := NewDryRun(cached()).Explain([]graph.ActionID{0, 1}, func(string) *cache.Record { return nil })
 	if !slices.Equal(why[0].Why, []string{"a.cu changed"}) || !slices.Equal(why[1].Why, []string{"build/p/a.ii would be built first"}) {
 		t.Errorf("explained: %+v", why)
 	}
-	if held := cached().Held(t.Context(), []graph.ActionID{0}); held[0].Record != nil {
+	if held := NewDryRun(cached()).Entries(t.Context(), []graph.ActionID{0}); held[0].Record != nil {
 		t.Error("the cache has what was not built")
 	}
 	step("code", cached(), "ran ran ran", 3)

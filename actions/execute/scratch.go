@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -181,6 +182,24 @@ func (s scratch) file(name string) string {
 		return s.dir + "/" + s.name + "++" + name
 	}
 	return s.dir + "/" + name
+}
+
+// removeFrom removes kbuild's own folders from the output of a's command.
+func (s scratch) removeFrom(printed, root, buildDir string, a *graph.Action) string {
+	printed = strings.ReplaceAll(printed, s.tmp+"/", "")
+	if a.Step().EmptyCwd {
+		printed = strings.ReplaceAll(printed, root+"/", "")
+	}
+	if s.name != "" {
+		printed = strings.ReplaceAll(printed, s.seen().output(0, ""), path.Base(a.Outputs[0]))
+	} else {
+		printed = strings.ReplaceAll(printed, s.rel+"/", "")
+	}
+	if a.Kind == graph.NVLink {
+		slices := path.Join(buildDir, graph.SlicesDir, a.Archs[0]) + "/"
+		printed = strings.ReplaceAll(printed, slices, buildDir+"/")
+	}
+	return printed
 }
 
 // depfile returns the file that the compiler writes its dependencies to.

@@ -11,14 +11,14 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
-// takeTraces moves the time traces of clang's passes to the last outputs of a: one for the host and
+// takeTimeTraces moves the time traces of clang's passes to the last outputs of a: one for the host and
 // one for each architecture. clang writes the host trace beside the object, if it writes the
 // object. It writes the others among its temporary files, under random names. No option sets these
 // paths, so another version of clang may use other ones. A missing trace does not fail the compile:
 // its output is an empty trace.
-func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
+func (t *buildTree) takeTimeTraces(a *graph.Action, dir scratch) error {
 	last := a.Outputs[len(a.Outputs)-1]
-	if a.Kind != graph.Compile || slices.Contains(a.Tools, "nvcc") || !toolchain.IsTimeTrace(a, last) {
+	if slices.Contains(a.Tools, "nvcc") || !toolchain.IsTimeTrace(a, last) {
 		return nil
 	}
 	patterns := []string{"*.json"}
@@ -26,7 +26,7 @@ func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
 		patterns = append(patterns, "*/*-"+arch+".json")
 	}
 	for i, output := range a.Outputs[len(a.Outputs)-len(patterns):] {
-		file := r.tree.abs(output)
+		file := t.abs(output)
 		if _, err := os.Lstat(file); err == nil {
 			continue
 		}
@@ -41,7 +41,7 @@ func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
 		if err := os.WriteFile(file, text, 0o666); err != nil {
 			return err
 		}
-		r.tree.written(output)
+		t.written(output)
 	}
 	return nil
 }

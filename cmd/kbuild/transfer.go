@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -40,7 +41,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	defer t.Close()
 	t.Runner.Warn = func(text string) { c.say("kbuild: warning: %s", text) }
 	ctx := context.Background()
-	m, missing := p.Bundle(t.Runner.Held(ctx, p.Graph.Closure(want)))
+	m, missing := p.Bundle(execute.NewDryRun(t.Runner).Entries(ctx, p.Graph.Closure(want)))
 	if len(m.Entries) == 0 {
 		return exitError{exitRequirement, errors.New("the cache has nothing of these targets; build them first")}
 	}

@@ -47,7 +47,7 @@ func (cmd whyCmd) Run(c *cli) error {
 		return err
 	}
 	defer t.Close()
-	list := t.Runner.Explain(p.Graph.Closure(want), t.Imported())
+	list := execute.NewDryRun(t.Runner).Explain(p.Graph.Closure(want), t.Imported())
 	if len(cmd.What) == 0 && !c.JSON && !c.Verbose {
 		cmd.summary(c, p.Graph, list)
 	} else if err := cmd.each(c, p.Graph, t.Runner, list); err != nil {
@@ -73,7 +73,7 @@ func (cmd whyCmd) each(c *cli, g *graph.Graph, r *execute.Runner, list []execute
 			quiet++
 			continue
 		}
-		e.Kept = r.Kept(a)
+		e.Kept = execute.Kept(r.Root, a)
 		if c.JSON {
 			if err := c.out.Event(e); err != nil {
 				return err
