@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/actions/inprocess"
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -20,7 +21,7 @@ import (
 func (p *Project) Fingerprint() []cache.Field {
 	tools := p.Tools()
 	fields := []cache.Field{
-		{Name: "key version", Value: cache.KeyVersion + "." + execute.Method},
+		{Name: "key version", Value: cache.KeyVersion + "." + inprocess.Method},
 		{Name: "platform", Value: runtime.GOOS + "/" + runtime.GOARCH},
 	}
 	for _, name := range slices.Sorted(maps.Keys(tools)) {

@@ -47,8 +47,10 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/advice"
 	"github.com/kbuild-dev/kbuild/actions/discover"
+	"github.com/kbuild-dev/kbuild/actions/inprocess"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -485,9 +487,19 @@ func (r *Runner) run(
 	}
 	var functions []cache.Function
 	var err error
-	if s := steps[a.Kind]; s != nil {
-		if err = r.materialize(ctx, a, a.Argv); err == nil {
-			err = s.run(work{a, r.Root, dir, r.provenance})
+	if a.Kind.InProcess() {
+		w := inprocess.Work{Action: a, Root: r.Root}
+		for i, o := range a.Outputs {
+			w.Files = append(w.Files, dir.output(i, o))
+		}
+		if a.Kind == graph.Manifest {
+			w.MadeFrom, err = r.provenance.of(a)
+		}
+		if err == nil {
+			err = r.materialize(ctx, a, a.Argv)
+		}
+		if err == nil {
+			err = inprocess.Run(w)
 		}
 		if err != nil {
 			return nil, false, failed(err)
@@ -535,7 +547,7 @@ func (r *Runner) run(
 		err = os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666)
 		res.Output = nil // a test that passes prints nothing
 	case a.Step().Gate:
-		err = copyFile(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
+		err = regular.Copy(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
 	}
 	if err == nil && a.Driver().Ships != nil {
 		err = lostCode(r.Root, a, dir)
@@ -575,7 +587,7 @@ func (r *Runner) capture(
 	}
 	if d := a.Step().DepfileOutput; d != "" {
 		name := dir.output(slices.Index(a.Outputs, d), d)
-		if err := copyFile(dir.depfile(), name); err != nil {
+		if err := regular.Copy(dir.depfile(), name); err != nil {
 			return nil, false, fmt.Errorf("the command ended well and did not write its "+
 				"dependency file: %w", err)
 		}

@@ -111,7 +111,7 @@ var undefinedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 func checkLinkError(a *graph.Action, printed string, err error) error {
 	var missing []string
 	for _, m := range undefinedRE().FindAllStringSubmatch(printed, -1) {
-		missing = append(missing, readable(m[1]))
+		missing = append(missing, modules.Readable(m[1]))
 	}
 	slices.Sort(missing)
 	missing = slices.Compact(missing)
@@ -121,14 +121,6 @@ func checkLinkError(a *graph.Action, printed string, err error) error {
 	}
 	return fmt.Errorf("%s does not link for %s: nothing defines %s; add the module that does to its deps (%s), or name it in late_bound if the program brings it when it links at run time",
 		a.Target, arch, strings.Join(missing, ", "), a.Pos)
-}
-
-// readable returns a symbol as its source spells it, with the mangled name.
-func readable(symbol string) string {
-	if d := modules.Demangled(symbol); d != symbol {
-		return fmt.Sprintf("%s (%s)", d, symbol)
-	}
-	return symbol
 }
 
 // diskFull reports whether the disk of the build tree is full. Compilers report that in many ways,

@@ -75,7 +75,7 @@ func (g *generatedFiles) discard(a *graph.Action, before folderFiles) {
 func (g *generatedFiles) take(a *graph.Action, before folderFiles, depfile string) error {
 	// No action may find the dependency file, unless it is an output as well.
 	if a.Depfile != "" {
-		err := copyFile(g.abs(a.Depfile), depfile)
+		err := regular.Copy(g.abs(a.Depfile), depfile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the command of %s (%s) did not write its depfile %s",
 				a.Target, a.Pos, a.Depfile)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -205,7 +206,7 @@ func (r *Runner) CopyIntermediate(ctx context.Context, output, name string) erro
 		return err
 	}
 	tmp := name + ".new"
-	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), copyFile(r.tree.abs(output), tmp))
+	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), regular.Copy(r.tree.abs(output), tmp))
 	if err != nil {
 		return err
 	}

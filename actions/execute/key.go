@@ -10,14 +10,11 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
+	"github.com/kbuild-dev/kbuild/actions/inprocess"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
-
-// Method is part of the keys of actions that kbuild does itself: joined and sliced objects,
-// canonical texts, manifests of modules. Raise it when one of their outputs changes.
-const Method = "4"
 
 // keys computes the command keys of actions.
 type keys struct {
@@ -126,10 +123,10 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	for _, f := range key.implicit {
 		w.Field(f.Name, f.Value)
 	}
-	if s := steps[a.Kind]; s != nil {
-		s.keyFields(w, a)
+	if a.Kind.InProcess() {
+		inprocess.WriteKey(w, a)
 	} else if len(a.Step().CanonicalForms) > 0 || a.Link().HostRefs != "" {
-		w.Field("method", Method)
+		w.Field("method", inprocess.Method)
 	}
 	if a.Kind.Info().Pool == graph.DeviceLinkPool {
 		w.Field("libraries", "recorded") // records of older versions of kbuild do not resolve -l

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -109,7 +110,7 @@ func (again *Rerun) Close() error {
 
 // CopyOutput copies output i of the second run to the file name.
 func (again *Rerun) CopyOutput(i int, name string) error {
-	return copyFile(again.r.outputFile(again.Action, i, again.dir), name)
+	return regular.Copy(again.r.outputFile(again.Action, i, again.dir), name)
 }
 
 // Log is what strace wrote about a command that ran in a folder.

@@ -100,6 +100,14 @@ func readFatbin(file []byte) (modinfo.Artifact, error) {
 // Demangled returns the name of a kernel or function as in its source.
 func Demangled(name string) string { return demangle.Filter(name) }
 
+// Readable returns a symbol as in its source, with the mangled name.
+func Readable(symbol string) string {
+	if d := Demangled(symbol); d != symbol {
+		return fmt.Sprintf("%s (%s)", d, symbol)
+	}
+	return symbol
+}
+
 func sortKernels(kernels []modinfo.Kernel) {
 	slices.SortFunc(kernels, func(a, b modinfo.Kernel) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/actions/inprocess"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -73,7 +74,7 @@ func (cmd whyCmd) each(c *cli, g *graph.Graph, r *execute.Runner, list []execute
 			quiet++
 			continue
 		}
-		e.Kept = execute.Kept(r.Root, a)
+		e.Kept = inprocess.Kept(r.Root, a)
 		if c.JSON {
 			if err := c.out.Event(e); err != nil {
 				return err

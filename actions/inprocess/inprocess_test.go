@@ -1,4 +1,4 @@
-package execute
+package inprocess
 
 import (
 	"os"
@@ -13,8 +13,8 @@ import (
 // The kinds that are done in this process by the table of kinds are those that have a step.
 func TestStepsOfKinds(t *testing.T) {
 	for _, k := range graph.Kinds() {
-		if _, ok := steps[k.Kind]; ok != k.InProcess {
-			t.Errorf("%s is done in this process: %v in the table, %v among the steps", k.Kind, k.InProcess, ok)
+		if _, ok := kinds[k.Kind]; ok != k.InProcess {
+			t.Errorf("%s is done in this process: %v in the table, %v in this package", k.Kind, k.InProcess, ok)
 		}
 	}
 }
@@ -37,21 +37,20 @@ func TestSteps(t *testing.T) {
 		for i := range c.want {
 			c.action.Outputs = append(c.action.Outputs, strings.Repeat("o", i+1))
 		}
-		dir := scratch{dir: filepath.Join(root, "tmp")}
-		if err := dir.makeFolders(&c.action); err != nil {
-			t.Fatal(err)
+		w := Work{Action: &c.action, Root: root}
+		for _, o := range c.action.Outputs {
+			w.Files = append(w.Files, filepath.Join(root, o))
 		}
-		s := steps[c.action.Kind]
-		if err := s.run(work{&c.action, root, dir, nil}); err != nil {
+		if err := Run(w); err != nil {
 			t.Errorf("%s: %v", c.action.Kind, err)
 		}
 		for i, want := range c.want {
-			if text, err := os.ReadFile(dir.output(i, c.action.Outputs[i])); err != nil || !strings.Contains(string(text), want) {
+			if text, err := os.ReadFile(w.Files[i]); err != nil || !strings.Contains(string(text), want) {
 				t.Errorf("%s wrote %q, want %q", c.action.Kind, text, want)
 			}
 		}
 		key := &cache.Text{}
-		s.keyFields(key, &c.action)
+		WriteKey(key, &c.action)
 		var names []string
 		for _, f := range key.Fields {
 			names = append(names, f.Name)

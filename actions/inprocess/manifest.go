@@ -1,4 +1,4 @@
-package execute
+package inprocess
 
 import (
 	"encoding/json"
@@ -10,19 +10,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// manifestStep writes the manifest of a module, which describes its artifacts.
-type manifestStep struct{ inProcess }
-
-func (manifestStep) run(w work) error {
+// writeManifest writes the manifest of a module, which describes its artifacts.
+func writeManifest(w Work) error {
 	var m modinfo.Manifest
 	if err := json.Unmarshal([]byte(*w.Work.Manifest), &m); err != nil {
 		return fmt.Errorf("BUG: the manifest of %s: %w", w.Target, err)
 	}
-	var err error
-	if m.InputDigest, err = w.provenance.of(w.Action); err != nil {
-		return err
-	}
-	m.Kbuild = cache.KeyVersion
+	m.InputDigest, m.Kbuild = w.MadeFrom, cache.KeyVersion
 	symbols, dir := w.Argv[1:], path.Dir(w.Outputs[0])
 	for i := range m.Artifacts {
 		art := &m.Artifacts[i]
@@ -44,7 +38,7 @@ func (manifestStep) run(w work) error {
 }
 
 // describe fills in art from the artifact's file.
-func (w work) describe(art *modinfo.Artifact, name string) error {
+func (w Work) describe(art *modinfo.Artifact, name string) error {
 	file, err := w.read(name)
 	if err != nil {
 		return err

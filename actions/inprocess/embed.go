@@ -1,7 +1,6 @@
-package execute
+package inprocess
 
 import (
-	"crypto/sha256"
 	_ "embed"
 	"fmt"
 	"os"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
@@ -27,15 +24,8 @@ type embedded struct {
 	size                        int64
 }
 
-// embedStep writes the C source and the header of an embedded module.
-type embedStep struct{ inProcess }
-
-func (s embedStep) keyFields(w cache.KeyWriter, a *graph.Action) {
-	s.inProcess.keyFields(w, a)
-	w.Field("header", cache.Digest(sha256.Sum256([]byte(artifactHeader))).String())
-}
-
-func (embedStep) run(w work) error {
+// embed writes the C source and the header of an embedded module.
+func embed(w Work) error {
 	var list []embedded
 	for f := range slices.Chunk(w.Argv[2:], 5) {
 		info, err := os.Stat(w.abs(f[4]))

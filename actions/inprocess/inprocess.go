@@ -1,0 +1,161 @@
+// Package inprocess does the work of the kinds of actions that need no command: it copies files,
+// joins host and device code, cuts objects for device links, and writes the manifests and sources
+// of modules. When an action runs, and what becomes of its outputs, is known to package execute.
+package inprocess
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+)
+
+// Method is part of the keys of actions that kbuild does itself: joined and sliced objects,
+// canonical texts, manifests of modules. Raise it when one of their outputs changes.
+const Method = "4"
+
+// kinds holds what is done for each kind that runs in this process.
+var kinds = map[graph.Kind]func(Work) error{
+	graph.Copy:       func(w Work) error { return regular.Copy(w.abs(w.Inputs[0]), w.Files[0]) },
+	graph.Embed:      embed,
+	graph.Manifest:   writeManifest,
+	graph.References: references,
+	graph.Extract:    extract,
+	graph.Join:       join,
+	graph.Slice:      slice,
+	graph.HostRefs:   writeHostRefs,
+}
+
+// Work is an action that runs in this process.
+type Work struct {
+	*graph.Action
+	Root  string   // of the project
+	Files []string // where to write the outputs
+	// of a manifest: the digest of everything that the artifacts are built from
+	MadeFrom string
+}
+
+// Run writes the outputs of an action.
+func Run(w Work) error { return kinds[w.Kind](w) }
+
+// WriteKey writes to the key of an action what changes its outputs and is neither an argument nor
+// an input.
+func WriteKey(w graph.KeyWriter, a *graph.Action) {
+	if a.Kind == graph.Slice {
+		w.Field("arch", a.Archs[0]) // other kinds have it in their arguments
+	}
+	w.Field("method", Method)
+	if a.Kind == graph.Embed {
+		w.Field("header", fmt.Sprintf("%x", sha256.Sum256([]byte(artifactHeader))))
+	}
+}
+
+func (w Work) abs(file string) string { return cache.Absolute(w.Root, file) }
+
+func (w Work) read(file string) ([]byte, error) { return regular.Read(w.abs(file)) }
+
+func (w Work) write(i int, content []byte) error { return os.WriteFile(w.Files[i], content, 0o666) }
+
+// extract writes the files of a pack.
+func extract(w Work) error {
+	pack, err := w.read(w.Inputs[0])
+	if err != nil {
+		return err
+	}
+	files, err := graph.UnpackFiles(pack)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.Inputs[0], err)
+	}
+	expected := func(f graph.PackedFile, name string) bool {
+		return path.Join(w.Argv[0], f.Name) == name
+	}
+	if !slices.EqualFunc(files, w.Outputs, expected) {
+		return fmt.Errorf("the command of %s (%s) wrote other files than when this build was "+
+			"planned: build again", w.Target, w.Pos)
+	}
+	for i, f := range files {
+		if err := w.write(i, f.Content); err != nil {
+			return err
+		}
+		if f.Exec {
+			if err := os.Chmod(w.Files[i], 0o777); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// join builds the object that nvcc, hipcc or clang would build: host code with the device code
+// of all architectures.
+func join(w Work) error {
+	host, err := w.read(w.Inputs[0])
+	if err != nil {
+		return err
+	}
+	code, err := w.read(w.Inputs[1])
+	if err != nil {
+		return err
+	}
+	var out []byte
+	switch {
+	case strings.HasSuffix(w.Inputs[1], clang.HIPCode):
+		out, err = fatbin.WithBundle(host, clang.Placeholder, code)
+	case strings.HasSuffix(w.Inputs[1], clang.CUDACode):
+		out, err = fatbin.WithClangFatbin(host, clang.Placeholder, code)
+	case strings.HasSuffix(w.Inputs[1], clang.OffloadCode):
+		out, err = fatbin.WithOffloading(host, clang.Placeholder, code)
+	default:
+		out, err = fatbin.WithFatbin(host, code)
+	}
+	if err != nil {
+		return fmt.Errorf("joining the host and device code of %s: %w", w.Name, err)
+	}
+	return w.write(0, out)
+}
+
+// slice cuts out of an object or archive what a device link of one architecture reads. It
+// copies a file that it cannot parse.
+func slice(w Work) error {
+	whole, err := w.read(w.Inputs[0])
+	if err != nil {
+		return err
+	}
+	code, err := gencode.Parse(w.Archs[0])
+	if err != nil {
+		panic("BUG: a slice for " + w.Archs[0])
+	}
+	cut := fatbin.ForLink
+	if strings.HasSuffix(w.Inputs[0], ".a") {
+		cut = fatbin.ArchiveForLink
+	}
+	out, err := cut(whole, code)
+	if err != nil {
+		out = whole
+	}
+	return w.write(0, out)
+}
+
+// references writes PTX that refers to the functions that a piece of LTO-IR defines, and has
+// bodies for those in its arguments.
+func references(w Work) error {
+	text, err := w.read(w.Inputs[0])
+	if err != nil {
+		return err
+	}
+	out, err := modules.References(text, w.Argv[min(1, len(w.Argv)):])
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.Inputs[0], err)
+	}
+	return w.write(0, out)
+}
