@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbuild-dev/kbuild/actions/check"
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -87,13 +88,19 @@ func (r *Runner) command(
 			out.LeftOut)
 		return res, nil
 	case exitError(out) != nil:
-		err = inCircumstances(a, printed, exitError(out), r.State)
+		err = exitError(out)
+		if diskFull(r.State) {
+			err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
+		}
+		if a.Work.Link != nil {
+			err = check.LinkFailure(a, printed, err)
+		}
 		err = r.tree.explainFailure(a, printed, err)
 	case len(faults) > 0:
-		err = linkError(a, faults)
+		err = check.DroppedCode(a, faults)
 	}
 	if err != nil && a.Link().Check && (out.ExitCode != 0 || len(faults) > 0) {
-		err = checkLinkError(a, printed, err)
+		err = check.Unlinked(a, printed, err)
 	}
 	if err != nil {
 		res.Status, res.Err = sched.Failed, err

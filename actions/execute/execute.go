@@ -46,6 +46,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/advice"
+	"github.com/kbuild-dev/kbuild/actions/check"
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/inprocess"
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -126,7 +127,7 @@ func New(c Config) *Runner {
 	r.tree = &buildTree{graph: c.Graph, outer: c.Outer, root: c.Root, files: c.Files,
 		listing: c.Listing, passes: map[string]cache.Output{}}
 	r.discovery = discover.New(discover.Config{
-		Tree: discover.Tree{Build: building{r.tree, r}, Root: c.Root, Listing: c.Listing},
+		Tree: discover.Tree{Build: building{r.tree, r, ""}, Root: c.Root, Listing: c.Listing},
 		Env:  c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Plain: c.Plain,
 	})
 	r.generated = &generatedFiles{buildTree: r.tree}
@@ -142,19 +143,6 @@ func New(c Config) *Runner {
 		env: c.Env, begun: c.Begun, clock: kernelClock{}}
 	r.misparses = &misparses{r: r}
 	return r
-}
-
-// building is a build as discovery knows it.
-type building struct {
-	*buildTree
-	r *Runner
-}
-
-// Query implements discover.Build.
-func (b building) Query(
-	ctx context.Context, a *graph.Action, argv []string, quiet bool,
-) (printed string, ok bool) {
-	return b.r.query(ctx, a, argv, quiet)
 }
 
 func failed(err error) sched.Result { return sched.Result{Status: sched.Failed, Err: err} }
@@ -427,12 +415,11 @@ func (r *Runner) ExecuteRemote(
 	}
 	r.tree.forget(a)
 	r.misparses.confirm(ctx, a, res)
-	if own := (*ownVariables)(nil); r.Verbatim {
-	} else if errors.As(res.Err, &own) {
-		res.Help = own.help()
-	} else {
+	if own := (*check.OwnVariables)(nil); errors.As(res.Err, &own) {
+		res.Help = own.Help()
+	} else if !r.Verbatim {
 		f := advice.Failure{Action: a, Said: string(res.Output), Root: r.Root, State: r.State,
-			Actions: r.tree.actions(), Targets: r.Graph.Targets, Maker: r.tree.maker}
+			Actions: r.tree.actions(), Targets: r.Graph.Targets, Maker: r.tree.Maker}
 		res.Help = f.Help()
 	}
 	return res
@@ -550,11 +537,10 @@ func (r *Runner) run(
 		err = regular.Copy(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
 	}
 	if err == nil && a.Driver().Ships != nil {
-		err = lostCode(r.Root, a, dir)
+		err = check.LostCode(r.Root, a, r.outputFile(a, 0, dir))
 	}
 	if err == nil && a.Kind.Info().Lane == graph.LaneLink {
-		c := variableCheck{r.tree, r.Records, r.IntermediateStore, dir.file("pass")}
-		err = c.check(ctx, a)
+		err = check.Variables(ctx, building{r.tree, r, dir.file("pass")}, r.Root, a)
 	}
 	if err == nil {
 		rec, stable, err = r.capture(ctx, a, key, res, dir, start)

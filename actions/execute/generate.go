@@ -243,7 +243,7 @@ func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 func (g *generatedFiles) undeclared(a *graph.Action, found []cache.FileDigest) error {
 	for _, f := range found {
 		file := g.linked(f.Path)
-		block := g.maker(file)
+		block := g.Maker(file)
 		if block == nil {
 			if err := g.undeclaredFile(a, file); err != nil {
 				return err

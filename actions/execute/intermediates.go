@@ -127,7 +127,7 @@ func (r *Runner) materialize(ctx context.Context, a *graph.Action, argv []string
 
 // materializeFile restores one file from the cache, or runs its pass again.
 func (r *Runner) materializeFile(ctx context.Context, file string) error {
-	p, a := r.intermediates, r.tree.maker(file)
+	p, a := r.intermediates, r.tree.Maker(file)
 	lock, _ := p.making.LoadOrStore(a.ID, new(sync.Mutex))
 	lock.(*sync.Mutex).Lock()
 	defer lock.(*sync.Mutex).Unlock()

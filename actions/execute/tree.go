@@ -1,12 +1,14 @@
 package execute
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -32,8 +34,8 @@ type buildTree struct {
 
 func (t *buildTree) abs(p string) string { return cache.Absolute(t.root, p) }
 
-// maker returns the action that writes a file, or nil.
-func (t *buildTree) maker(file string) *graph.Action {
+// Maker returns the action that writes a file, or nil.
+func (t *buildTree) Maker(file string) *graph.Action {
 	if id, ok := t.graph.Producer(file); ok {
 		return t.graph.Actions[id]
 	}
@@ -46,7 +48,7 @@ func (t *buildTree) maker(file string) *graph.Action {
 }
 
 // IsOutput reports whether an action writes a file.
-func (t *buildTree) IsOutput(file string) bool { return t.maker(file) != nil }
+func (t *buildTree) IsOutput(file string) bool { return t.Maker(file) != nil }
 
 // IsIntermediate reports whether a compiler pass of graph writes a file for other actions.
 func (t *buildTree) IsIntermediate(file string) bool {
@@ -246,4 +248,38 @@ func digestOutput(file, name string) (cache.Output, error) {
 	}
 	d, err := cache.DigestFile(file)
 	return cache.Output{Path: name, Digest: d, Size: info.Size(), Exec: info.Mode()&0o100 != 0}, err
+}
+
+// building implements discover.Build and check.Build.
+type building struct {
+	*buildTree
+	r    *Runner
+	file string // a temporary file for PassOutput
+}
+
+// Query implements discover.Build.
+func (b building) Query(
+	ctx context.Context, a *graph.Action, argv []string, quiet bool,
+) (printed string, ok bool) {
+	return b.r.query(ctx, a, argv, quiet)
+}
+
+// PassOutput implements check.Build.
+func (b building) PassOutput(ctx context.Context, a *graph.Action, suffix string) []byte {
+	rec := b.r.Records.Last(a.Outputs[0])
+	if rec == nil || b.r.IntermediateStore == nil {
+		return nil
+	}
+	i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool {
+		return strings.HasSuffix(o.Path, suffix)
+	})
+	if i < 0 || b.r.IntermediateStore.Restore(ctx, rec.Outputs[i], b.file) != nil {
+		return nil
+	}
+	defer os.Remove(b.file)
+	text, err := os.ReadFile(b.file)
+	if err != nil {
+		return nil
+	}
+	return text
 }

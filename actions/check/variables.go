@@ -1,10 +1,9 @@
-package execute
+package check
 
 import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -29,17 +27,18 @@ import (
 // without a use is harmless, and so are static variables of one name. The stub is unknown if nvcc
 // ran unsplit, or if no cache has it any more. Then only the compiler's warning remains.
 
-// ownVariables is the error of a link in which several files each have a variable of their own.
-type ownVariables struct {
+// OwnVariables is the error of a link in which several files each have a variable of their own.
+type OwnVariables struct {
 	says    []string // a sentence for each group of files
 	targets []string // the targets of the files, as messages name them
 }
 
-func (e *ownVariables) Error() string {
+func (e *OwnVariables) Error() string {
 	return strings.Join(e.says, "; ") + `: mode = "whole" makes a variable of each extern declaration`
 }
 
-func (e *ownVariables) help() []string {
+// Help returns what to do.
+func (e *OwnVariables) Help() []string {
 	return []string{`only a device link makes one variable of them: set mode = "rdc" or "lto" on ` +
 		strings.Join(e.targets, ", ")}
 }
@@ -57,16 +56,23 @@ type cudaObject struct {
 	ptx  []*graph.Action // one for each architecture
 }
 
-// variableCheck checks the variables of all files in a link of host code.
-type variableCheck struct {
-	*buildTree
-	records *tree.DB
-	store   cache.Store // of the outputs of passes; nil if there is none
-	file    string      // a temporary file
+// Build is what the check asks of a build.
+type Build interface {
+	// Maker returns the action that writes a file, or nil.
+	Maker(file string) *graph.Action
+	// PassOutput returns the content of a pass's output with a suffix, or nil if no store has it.
+	PassOutput(ctx context.Context, a *graph.Action, suffix string) []byte
 }
 
-// check returns an error if several files of a link each have a variable of their own.
-func (c variableCheck) check(ctx context.Context, a *graph.Action) error {
+// variableCheck checks the variables of all files in a link of host code.
+type variableCheck struct {
+	Build
+	root string
+}
+
+// Variables returns an error if several files of a link each have a variable of their own.
+func Variables(ctx context.Context, b Build, root string, a *graph.Action) error {
+	c := variableCheck{b, root}
 	objects := c.cudaObjects(a)
 	isWhole := func(o *cudaObject) bool { return o.host.Mode == "whole" }
 	if len(objects) < 2 || !slices.ContainsFunc(objects, isWhole) {
@@ -74,7 +80,7 @@ func (c variableCheck) check(ctx context.Context, a *graph.Action) error {
 	}
 	declarers, definers := map[string][]*cudaObject{}, map[string][]*cudaObject{}
 	for _, o := range objects {
-		for _, m := range registersRE().FindAllSubmatch(c.passOutput(ctx, o.host, ".stub.c"), -1) {
+		for _, m := range registersRE().FindAllSubmatch(c.PassOutput(ctx, o.host, ".stub.c"), -1) {
 			switch name := string(m[1]); {
 			case string(m[2]) == "0":
 				definers[name] = append(definers[name], o)
@@ -83,7 +89,7 @@ func (c variableCheck) check(ctx context.Context, a *graph.Action) error {
 			}
 		}
 	}
-	e := &ownVariables{}
+	e := &OwnVariables{}
 	names := map[string][]string{} // variables by the files that have them
 	for _, name := range slices.Sorted(maps.Keys(declarers)) {
 		users := slices.DeleteFunc(declarers[name], func(o *cudaObject) bool {
@@ -119,7 +125,7 @@ func (c variableCheck) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 	seen := map[string]bool{}
 	var follow func(file string, o *cudaObject)
 	follow = func(file string, o *cudaObject) {
-		a := c.maker(file)
+		a := c.Maker(file)
 		if a == nil || seen[file] || a.Kind.Info().Lane == graph.LaneLink || a.Kind == graph.Generate {
 			return
 		}
@@ -151,34 +157,14 @@ func (c variableCheck) uses(ctx context.Context, o *cudaObject, name string) boo
 	mention := regexp.MustCompile(`(?:^|[^\w$%.])` + regexp.QuoteMeta(name) + `(?:[^\w$]|$)`)
 	for _, cicc := range o.ptx {
 		// debug information names all variables
-		code, _, _ := strings.Cut(string(c.passOutput(ctx, cicc, ".ptx")), "\n\t.section")
+		code, _, _ := strings.Cut(string(c.PassOutput(ctx, cicc, ".ptx")), "\n\t.section")
 		if len(mention.FindAllStringIndex(code, 2)) > 1 { // more than its declaration
 			return true
 		}
 	}
-	object, err := regular.Read(c.abs(o.file))
+	object, err := regular.Read(cache.Absolute(c.root, o.file))
 	demangled := modules.Demangled(name)
 	return err == nil && fatbin.HostUses(object, func(symbol string) bool {
 		return modules.Demangled(symbol) == demangled
 	})
-}
-
-// passOutput returns the content of a pass's output with a suffix, or nil if no store has it.
-func (c variableCheck) passOutput(ctx context.Context, a *graph.Action, suffix string) []byte {
-	rec := c.records.Last(a.Outputs[0])
-	if rec == nil || c.store == nil {
-		return nil
-	}
-	i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool {
-		return strings.HasSuffix(o.Path, suffix)
-	})
-	if i < 0 || c.store.Restore(ctx, rec.Outputs[i], c.file) != nil {
-		return nil
-	}
-	defer os.Remove(c.file)
-	text, err := os.ReadFile(c.file)
-	if err != nil {
-		return nil
-	}
-	return text
 }

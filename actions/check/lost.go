@@ -1,4 +1,7 @@
-package execute
+// Package check finds what a command that ended well did not do: device code that a compiler or a
+// linker dropped, and variables that a link has several times. Exit statuses and messages show none
+// of it, and programs that lack code fail when they run.
+package check
 
 import (
 	"fmt"
@@ -17,13 +20,10 @@ import (
 // output of an unsplit command for the code that it should have (Driver.Ships). A file of an
 // unknown format is not an error.
 
-// lostCode returns an error if the output of a lacks code that it should have.
-func lostCode(root string, a *graph.Action, dir scratch) error {
-	name := dir.output(0, a.Outputs[0])
-	if a.InPlace {
-		name = cache.Absolute(root, a.Outputs[0])
-	}
-	made, err := fatbin.ReadFile(name)
+// LostCode returns an error if the first output of a, which is in a file, lacks code that it should
+// have.
+func LostCode(root string, a *graph.Action, file string) error {
+	made, err := fatbin.ReadFile(file)
 	if err != nil {
 		return nil
 	}
@@ -41,7 +41,8 @@ func lostCode(root string, a *graph.Action, dir scratch) error {
 	case a.Kind.Info().Lane == graph.LaneLink:
 		return lostByLink(root, a, lacks)
 	case made.Members != nil: // an object without members has no kernels
-		return fmt.Errorf("the compiler left out code that %s ships: %s has none for %s. Drop it, or report this compiler (%s)",
+		return fmt.Errorf("the compiler left out code that %s ships: %s has none for %s. "+
+			"Drop it, or report this compiler (%s)",
 			a.Target, a.Outputs[0], spellCodes(lacks), a.Argv[0])
 	}
 	return nil
@@ -51,7 +52,7 @@ func lostCode(root string, a *graph.Action, dir scratch) error {
 // no code for. --gc-sections may drop code without a kernel from bundles, but no code of the new
 // driver.
 func lostByLink(root string, a *graph.Action, lacks []gencode.Code) error {
-	collects := slices.ContainsFunc(a.Argv, func(arg string) bool { return strings.Contains(arg, "gc-sections") })
+	collects := strings.Contains(strings.Join(a.Argv, " "), "gc-sections")
 	var from []string
 	newDriver := false
 	for _, in := range a.Inputs {
@@ -74,7 +75,8 @@ func lostByLink(root string, a *graph.Action, lacks []gencode.Code) error {
 	}
 	why := ""
 	if newDriver && !slices.Contains(a.Argv, "--offload-link") {
-		why = "; it was made by clang's new offload driver (--offload-new-driver), and a link of the old one ignores it"
+		why = "; it was made by clang's new offload driver (--offload-new-driver), and a link of " +
+			"the old one ignores it"
 	}
 	return fmt.Errorf("the link lost device code: %s has none for %s, which is in %s%s",
 		path.Base(a.Outputs[0]), spellCodes(lacks), strings.Join(from, ", "), why)

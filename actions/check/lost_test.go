@@ -1,4 +1,4 @@
-package execute
+package check
 
 import (
 	"os"
@@ -55,8 +55,8 @@ func TestLostCode(t *testing.T) {
 		{"a processor that a generic one stands for", "spirv21.o", graph.Compile, []string{"gfx1100"}, nil, nil, "spirv21.o has none for gfx1100"},
 		{"nothing is asked", "plain.o", graph.HostLink, nil, []string{"hiprdc15.o"}, nil, ""},
 	} {
-		a := &graph.Action{Kind: tt.kind, Target: "library.l", Work: graph.Work{Driver: &graph.Driver{Ships: tt.ships}}, Inputs: tt.inputs, Outputs: []string{tt.made}, Argv: append([]string{"clang++"}, tt.argv...), InPlace: true}
-		err := lostCode(root, a, scratch{})
+		a := &graph.Action{Kind: tt.kind, Target: "library.l", Work: graph.Work{Driver: &graph.Driver{Ships: tt.ships}}, Inputs: tt.inputs, Outputs: []string{tt.made}, Argv: append([]string{"clang++"}, tt.argv...)}
+		err := LostCode(root, a, filepath.Join(root, tt.made))
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}

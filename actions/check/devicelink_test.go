@@ -1,4 +1,4 @@
-package execute
+package check
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ func TestRefusedLTOIR(t *testing.T) {
 		"nvlink fatal   : elfLink nvvm error\n":                  true,
 		"nvlink error   : Undefined reference to 'f' in 'x.o'\n": false,
 	} {
-		err := inCircumstances(a, printed, errors.New("exit status 1"), t.TempDir())
+		err := LinkFailure(a, printed, errors.New("exit status 1"))
 		if got := strings.Contains(err.Error(), "newer CUDA than its own, and lib/vendor.a:x.o of prebuilt.vendor (kernels.hcl:3)"); got != named {
 			t.Errorf("%s%v", printed, err)
 		}
