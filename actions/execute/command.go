@@ -39,7 +39,7 @@ type Command struct {
 // those that ptxas reported.
 func (r *Runner) command(
 	ctx context.Context, a *graph.Action, argv []string, dir scratch,
-) (res sched.Result, functions []cache.Function) {
+) (res sched.Result, functions []nvcc.Function) {
 	if err := r.materialize(ctx, a, argv); err != nil {
 		return failed(err), nil
 	}
@@ -71,7 +71,7 @@ func (r *Runner) command(
 	}
 
 	printed := dir.removeFrom(refs.printed(string(out.Output)), r.Root, r.Graph.BuildDir, a)
-	rest, functions := splitResourceUsage(printed)
+	rest, functions := nvcc.ReadPTXAS(printed)
 	if a.Step().ResourceUsage {
 		printed = rest
 	}

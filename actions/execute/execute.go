@@ -54,6 +54,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Config configures a Runner.
@@ -472,7 +473,7 @@ func (r *Runner) run(
 	if a.Kind == graph.Generate {
 		before = r.generated.beside(a)
 	}
-	var functions []cache.Function
+	var functions []nvcc.Function
 	var err error
 	if a.Kind.InProcess() {
 		w := inprocess.Work{Action: a, Root: r.Root}
@@ -549,7 +550,9 @@ func (r *Runner) run(
 		res.Status, res.Err = sched.Failed, err
 		return nil, false, res
 	}
-	rec.Functions = functions
+	for _, f := range functions {
+		rec.Functions = append(rec.Functions, cache.Function(f))
+	}
 	if stable {
 		rec.Forms = r.discovery.NormalForms(a, rec)
 	}

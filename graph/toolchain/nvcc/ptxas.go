@@ -1,10 +1,8 @@
-package execute
+package nvcc
 
 import (
 	"fmt"
 	"strings"
-
-	"github.com/kbuild-dev/kbuild/cache"
 )
 
 // With -v, ptxas prints which resources of a multiprocessor each function uses, in lines such as
@@ -18,17 +16,31 @@ import (
 // (11.8 and 12.4; nvlink passes on the lines of the ptxas inside it). A called function that is not
 // a kernel has properties but no registers.
 
-// splitResourceUsage parses the lines of ptxas about functions, and returns the rest of the output.
-// The rest includes what ptxas prints without -v, such as warnings about slow code.
-func splitResourceUsage(printed string) (rest string, functions []cache.Function) {
+// Function is what one function of device code uses, by ptxas.
+type Function struct {
+	Name        string // mangled
+	Arch        string // "sm_80"
+	Entry       bool   // a kernel; for other functions ptxas reports only the stack
+	Registers   int
+	Barriers    int
+	Shared      int // statically declared
+	Constant    int // all banks
+	Stack       int
+	SpillStores int
+	SpillLoads  int
+}
+
+// ReadPTXAS parses the lines of ptxas about functions, and returns the rest of the output. The rest
+// includes what ptxas prints without -v, such as warnings about slow code.
+func ReadPTXAS(printed string) (rest string, functions []Function) {
 	if !strings.Contains(printed, "ptxas info") {
 		return printed, nil
 	}
 	var keep strings.Builder
 	arch := ""
-	var last *cache.Function
+	var last *Function
 	start := func(name string, entry bool) {
-		functions = append(functions, cache.Function{Name: name, Entry: entry})
+		functions = append(functions, Function{Name: name, Entry: entry})
 		last = &functions[len(functions)-1]
 	}
 	for line := range strings.Lines(printed) {
@@ -44,8 +56,11 @@ func splitResourceUsage(printed string) (rest string, functions []cache.Function
 			}
 		case isInfo && strings.HasPrefix(msg, "Used ") && last != nil:
 			readUsed(last, msg)
-		case !isInfo && last != nil && scan(line, " %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &last.Stack, &last.SpillStores, &last.SpillLoads):
-		case isInfo && (strings.Contains(msg, " bytes gmem") || strings.HasPrefix(msg, "Overriding ") || strings.HasPrefix(msg, "Compile time = ")):
+		case !isInfo && last != nil && scan(line,
+			" %d bytes stack frame, %d bytes spill stores, %d bytes spill loads",
+			&last.Stack, &last.SpillStores, &last.SpillLoads):
+		case isInfo && (strings.Contains(msg, " bytes gmem") ||
+			strings.HasPrefix(msg, "Overriding ") || strings.HasPrefix(msg, "Compile time = ")):
 		default:
 			keep.WriteString(line)
 		}
@@ -72,7 +87,7 @@ func scan(text, format string, into ...any) bool {
 }
 
 // readUsed parses "Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]".
-func readUsed(f *cache.Function, msg string) {
+func readUsed(f *Function, msg string) {
 	for part := range strings.SplitSeq(msg, ", ") {
 		var n int
 		var what string

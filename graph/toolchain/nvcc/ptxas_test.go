@@ -1,11 +1,9 @@
-package execute
+package nvcc
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/kbuild-dev/kbuild/cache"
 )
 
 // What ptxas 12.4 said with -v, but for the warnings and the barriers.
@@ -29,11 +27,11 @@ ptxas info    : Used 24 registers, 364 bytes cmem[0]
 `
 
 func TestSplitResourceUsage(t *testing.T) {
-	rest, functions := splitResourceUsage(printedByPtxas)
+	rest, functions := ReadPTXAS(printedByPtxas)
 	const wantRest = `ptxas warning : Stack size for entry function '_Z2k2ILi3EEvPf' cannot be statically determined
 ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
 `
-	want := []cache.Function{
+	want := []Function{
 		{Name: "_Z2f2v", Arch: "sm_80", Stack: 8},
 		{Name: "_Z2k2ILi3EEvPf", Arch: "sm_80", Entry: true, Registers: 32, Barriers: 1, Shared: 128, Constant: 368, Stack: 400, SpillStores: 116, SpillLoads: 140},
 		{Name: "_Z2f1fi", Arch: "sm_80", Stack: 264},
@@ -45,7 +43,7 @@ ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions
 	if diff := cmp.Diff(wantRest, rest); diff != "" {
 		t.Error(diff)
 	}
-	if rest, functions := splitResourceUsage("warning: x\n    12 bytes of it\n"); rest != "warning: x\n    12 bytes of it\n" || functions != nil {
+	if rest, functions := ReadPTXAS("warning: x\n    12 bytes of it\n"); rest != "warning: x\n    12 bytes of it\n" || functions != nil {
 		t.Errorf("%q %v", rest, functions)
 	}
 }
