@@ -78,8 +78,6 @@ type Config struct {
 	KeyEnv []string  // the part of Env that can change an output
 	GPUEnv []string  // additional environment of tests that need a GPU: which GPU to use
 	Begun  time.Time // when this kbuild started
-	// is called for actions that failed for lack of memory; may be nil
-	Starved func(*graph.Action)
 	// a folder whose preprocessed texts are equal in other checkouts; "" for none: see
 	// pptext.Options
 	Base string
@@ -390,9 +388,6 @@ func (r *Runner) ExecuteRemote(
 	}
 	var end *ended
 	if errors.As(res.Err, &end) && end.short { // the scheduler may execute it again, alone
-		if r.Starved != nil {
-			r.Starved(a)
-		}
 		res.Short, p.starved = true, true
 		r.mu.Lock()
 		r.pending[a.ID] = p

@@ -533,19 +533,13 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	defer b.db.Close()
 	l := b.launch
 	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
-		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Base: l.Base.Dir, Verbatim: true,
-		Starved: func(a *graph.Action) {
-			// what others have noted concurrently is not doubled again
-			if n, ok := b.asked.Load(a.ID); ok {
-				l.Memory.NoteShort(l.Dir, 2*max(compilerMemory, n.(int64)))
-			}
-		}})
+		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Base: l.Base.Dir, Verbatim: true})
 	b.printed, b.peaks = map[graph.ActionID][]byte{}, map[string]int64{}
 	var want []graph.ActionID
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, b.runner, b)
+	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, passRunner{b.runner, b}, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -593,6 +587,22 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 		return nil, leave("nvlink has something to say of a file")
 	}
 	return m, nil
+}
+
+// passRunner notes for later launches which passes failed for lack of memory.
+type passRunner struct {
+	*execute.Runner
+	b *build
+}
+
+// Execute implements sched.Runner.
+func (r passRunner) Execute(ctx context.Context, a *graph.Action) sched.Result {
+	res := r.Runner.Execute(ctx, a)
+	// what others have noted concurrently is not doubled again
+	if n, ok := r.b.asked.Load(a.ID); ok && res.Short {
+		r.b.launch.Memory.NoteShort(r.b.launch.Dir, 2*max(compilerMemory, n.(int64)))
+	}
+	return res
 }
 
 // peak returns a name of a pass that is unique within its command.
