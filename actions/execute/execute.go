@@ -433,15 +433,11 @@ func (r *Runner) execute(
 			return failed(err)
 		}
 		dir.local = local
-		var rec *cache.Record
-		var stable bool
-		var res sched.Result
 		if a.InPlace {
 			err = r.tree.clear(a)
 		}
-		if err != nil {
-			res = failed(err)
-		} else {
+		rec, stable, res := (*cache.Record)(nil), false, failed(err)
+		if err == nil {
 			rec, stable, res = r.run(ctx, a, key, dir)
 		}
 		early := first && rec != nil && !stable && r.stability.early(rec.Made)
@@ -469,22 +465,18 @@ func (r *Runner) run(
 		before = r.generated.beside(a)
 	}
 	var functions []nvcc.Function
-	var err error
 	if a.Kind.InProcess() {
 		w := inprocess.Work{Action: a, Root: r.Root}
 		for i, o := range a.Outputs {
 			w.Files = append(w.Files, dir.output(i, o))
 		}
-		if a.Kind == graph.Manifest {
-			w.MadeFrom, err = r.provenance.of(a)
+		for _, f := range key.implicit { // of a manifest
+			w.MadeFrom = f.Value
 		}
-		if err == nil {
-			err = r.materialize(ctx, a, a.Argv)
+		if err := r.materialize(ctx, a, a.Argv); err != nil {
+			return nil, false, failed(err)
 		}
-		if err == nil {
-			err = inprocess.Run(w)
-		}
-		if err != nil {
+		if err := inprocess.Run(w); err != nil {
 			return nil, false, failed(err)
 		}
 		res.Status = sched.Ran
@@ -521,6 +513,7 @@ func (r *Runner) run(
 		return nil, false, res
 	}
 
+	var err error
 	switch {
 	case a.Kind == graph.Generate:
 		if err = r.generated.take(a, before, dir.depfile()); err != nil {
