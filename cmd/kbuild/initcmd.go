@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -16,34 +17,40 @@ import (
 )
 
 type initCmd struct {
-	Force bool   `help:"Replace an existing kernels.hcl."`
-	From  string `placeholder:"DIR" help:"Write it for what another build tool builds: DIR is a build tree of CMake, or has a compile_commands.json, or is one. Never replaces a kernels.hcl."`
+	Force   bool   `help:"Replace an existing kernels.hcl."`
+	From    string `placeholder:"DIR" help:"Write it for what another build tool builds: DIR is a build tree of CMake, or has a compile_commands.json, or is one. Never replaces a kernels.hcl."`
+	Sources bool   `help:"Read the sources alone: run neither cmake nor make."`
 }
 
-// Run writes a manifest for the sources of a folder, or for what another build tool builds. Lines
-// that the planner rejects are removed first.
+// Run writes a manifest for a folder, or for what another build tool builds. Lines that the planner
+// rejects are removed first.
 func (cmd initCmd) Run(c *cli) error {
-	root, doc, nvcc, of, err := cmd.read(c)
+	if cmd.From != "" && cmd.Sources {
+		return usagef("--from and --sources exclude each other")
+	}
+	b, err := cmd.read(c)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(root, c.manifestName())
-	if filepath.IsAbs(c.manifestName()) {
-		file = c.manifestName()
+	file := c.manifestName()
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(b.Root, file)
 	}
 	if _, err := os.Lstat(file); err == nil && cmd.From != "" {
 		return usagef("%s exists, and --from replaces none. Move it away, or name another with -f", file)
 	}
-	unplanned := c.refine(root, nvcc, doc)
+	doc := b.Manifest()
+	unplanned := c.refine(b.Root, b.NVCC, doc)
+	lost, _, _ := strings.Cut(strings.ToLower(doc.Lost), ",")
 	for i, n := range doc.Notes {
 		if i == 30 && doc.HasTargets() {
 			c.say("kbuild: and %d more, at the end of the manifest", len(doc.Notes)-i)
 			break
 		}
-		c.say("kbuild: %s: %s", cmd.lost(), n)
+		c.say("kbuild: %s: %s", lost, n)
 	}
 	if !doc.HasTargets() {
-		return usagef("nothing in %s can be built, so no manifest is written", of)
+		return usagef("nothing in %s can be built, so no manifest is written", b.Root)
 	}
 	err = regular.ReplaceFrom(file, func(f *os.File) error {
 		_, err := f.WriteString(doc.Text())
@@ -55,61 +62,55 @@ func (cmd initCmd) Run(c *cli) error {
 	if unplanned != nil {
 		c.say("kbuild: warning: it could not be planned here, so it may have errors: %v", unplanned)
 	}
-	if cmd.From != "" {
-		c.say("kbuild: wrote %s, of %s. Try: kbuild -C %s plan", file, of, root)
-		return nil
-	}
 	libraries := fmt.Sprintf("%d libraries", doc.Count("library"))
 	if doc.Count("library") == 1 {
 		libraries = "1 library"
 	}
+	plan := "kbuild plan"
+	if cmd.From != "" {
+		plan = "kbuild -C " + b.Root + " plan"
+	}
 	programs := graph.Count(doc.Count("executable"), "program")
-	c.say("kbuild: wrote %s: %s, %s. Try: kbuild plan", file, programs, libraries)
+	c.say("kbuild: wrote %s, from %s: %s, %s. Try: %s", file, b.From, programs, libraries, plan)
 	return nil
 }
 
-// lost returns the word for what is not in the manifest.
-func (cmd initCmd) lost() string {
+// read reads the project or the other build.
+func (cmd initCmd) read(c *cli) (*importer.Build, error) {
+	say := func(text string) { c.say("kbuild: %s", text) }
 	if cmd.From != "" {
-		return "not carried over"
-	}
-	return "left out"
-}
-
-// read reads the other build, or the folder of sources. root is the folder of the manifest, nvcc
-// the compiler of the other build, and of names what was read.
-func (cmd initCmd) read(c *cli) (root string, doc *importer.Document, nvcc, of string, err error) {
-	if cmd.From != "" {
+		root := ""
 		if c.Dir != "." {
 			root, _ = filepath.Abs(c.Dir)
 		}
-		found, err := importer.Find(c.seen(cmd.From), root, func(text string) { c.say("kbuild: %s", text) })
+		b, err := importer.Find(c.seen(cmd.From), root, say)
 		if err != nil {
-			return "", nil, "", "", usagef("%v", err)
+			return nil, usagef("%v", err)
 		}
-		return found.Root, found.Manifest(), found.NVCC, found.From, nil
+		return b, nil
 	}
-	root, err = filepath.Abs(c.Dir)
-	if err != nil {
-		return "", nil, "", "", err
+	file := c.manifestName()
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(c.Dir, file)
 	}
-	file := filepath.Join(root, c.manifestName())
 	if _, err := os.Lstat(file); err == nil && !cmd.Force {
-		return "", nil, "", "", usagef("%s exists; --force replaces it", file)
+		return nil, usagef("%s exists; --force replaces it", file)
 	}
-	tree, err := importer.FindTree(c.Dir, searched())
+	var b *importer.Build
+	var err error
+	if cmd.Sources {
+		b, err = importer.ReadSources(c.Dir, searched())
+	} else {
+		b, err = importer.Read(c.Dir, searched(), say)
+	}
 	if err != nil {
-		return "", nil, "", "", err
+		return nil, usagef("%v", err)
 	}
-	doc = tree.Draft()
-	if !doc.HasTargets() && len(doc.Notes) == 0 {
-		return "", nil, "", "", usagef("no .cu, .hip, .c, .cc, .cpp or .cxx file below %s", c.Dir)
-	}
-	return root, doc, "", root, nil
+	return b, nil
 }
 
-// searched returns the search paths, version and architectures of the local toolkit. Fields that
-// cannot be queried stay empty.
+// searched returns the search paths and compilers of the local toolkit. Fields that cannot be
+// queried stay empty.
 func searched() (m importer.Machine) {
 	ctx := context.Background()
 	facts, err := probe.Collect(ctx, probe.Request{NeedCUDA: true, Env: os.Getenv})
@@ -134,9 +135,6 @@ func searched() (m importer.Machine) {
 	own := filepath.Join(facts.CUDA.Root, "include")
 	m.Includes = slices.Concat(search.Dirs, facts.CUDA.Includes, []string{own, filepath.Join(own, "cccl")})
 	m.LibDirs = slices.Concat(folders.Libraries, facts.CUDA.LibDirs)
-	m.Version = facts.CUDA.Version
-	for _, a := range facts.CUDA.Archs {
-		m.Archs = append(m.Archs, a.String())
-	}
+	m.NVCC, m.HostCXX = facts.CUDA.NVCC.Path, compiler
 	return m
 }

@@ -73,18 +73,18 @@ func assemblerEvents(file, text string) (all []event) {
 
 // whyUnwanted returns the reason why an assembler file belongs to no target. It is "" if the file
 // may be used. defs holds the symbols that other sources define.
-func (t *Tree) whyUnwanted(u *unit, defs map[string]bool) string {
+func (t *tree) whyUnwanted(u *unit, defs map[string]bool) string {
 	dir := path.Dir(u.file)
 	m := madeFromRE().FindStringSubmatch(t.text(u.file))
 	switch {
 	case m != nil && m[1] != path.Base(u.file) && t.has(path.Join(dir, path.Base(m[1]))):
-		return "made by a compiler, of a source that is there: "
+		return "made by a compiler, of a source that is there"
 	case otherCPURE().MatchString(u.file):
-		return "assembler for another machine, by its name: "
+		return "assembler for another machine, by its name"
 	}
 	for key := range u.defs {
 		if defs[key] {
-			return "assembler of what another source defines: "
+			return "assembler of what another source defines"
 		}
 	}
 	return ""

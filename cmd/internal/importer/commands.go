@@ -14,6 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -99,34 +100,12 @@ func (b *Build) compileCommand(c command) error {
 	if len(sources) == 0 {
 		return nil
 	}
-	language := manifest.LanguageOf(c.File)
-	for len(words) > 0 && slices.Contains([]string{"ccache", "sccache", "kbuild-cc"}, path.Base(words[0])) {
-		words = words[1:]
-	}
-	if len(words) == 0 {
+	if words = withoutLaunchers(words); len(words) == 0 {
 		return fmt.Errorf("its command is empty")
 	}
-	program, words := words[0], words[1:]
-	isNVCC := strings.HasPrefix(path.Base(program), "nvcc")
-	if i := slices.IndexFunc(words, func(w string) bool { return w == "-x" || w == "--x" }); i >= 0 && i+1 < len(words) {
-		language = map[string]string{"cu": "cuda", "cuda": "clang", "hip": "hip", "c": "c", "c++": "c++", host.Assembler: "asm", host.AssemblerWithCPP: "asm"}[words[i+1]]
-	}
-	switch {
-	case language == "clang" || language == "cuda" && !isNVCC:
-		return fmt.Errorf("%s compiles it for GPUs, and only nvcc is read", program)
-	case language != "cuda" && language != "c++" && language != "c" && language != "asm":
-		return fmt.Errorf("it is no C, C++, CUDA or assembler source")
-	case misnamed(c.File, words) != "":
-		return errors.New(misnamed(c.File, words))
-	case isNVCC && language != "cuda":
-		return fmt.Errorf("nvcc compiles it as host code")
-	}
-	if language == "cuda" {
-		b.NVCC = program
-	}
-	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == c.File || filepath.Join(c.Directory, w) == c.File })
+	is := func(w string) bool { return w == c.File || filepath.Join(c.Directory, w) == c.File }
 	name := libraryName(path.Dir(b.rel("", sources[0])))
-	g, err := b.group(name, language, c.Directory, words)
+	g, err := b.compile(name, words[0], slices.DeleteFunc(slices.Clone(words[1:]), is), c.Directory, c.File)
 	if err != nil {
 		return err
 	}
@@ -135,6 +114,46 @@ func (b *Build) compileCommand(c command) error {
 		b.collect(name, &own, b.rel("", source))
 	}
 	return nil
+}
+
+// compile parses the options of a program that compiles a file in a directory.
+func (b *Build) compile(target, program string, words []string, dir, file string) (*Group, error) {
+	language := manifest.LanguageOf(file)
+	isNVCC := strings.HasPrefix(path.Base(program), "nvcc")
+	if i := slices.IndexFunc(words, func(w string) bool { return w == "-x" || w == "--x" }); i >= 0 && i+1 < len(words) {
+		language = map[string]string{"cu": "cuda", "cuda": "clang", "hip": "hip", "c": "c", "c++": "c++",
+			host.Assembler: "asm", host.AssemblerWithCPP: "asm"}[words[i+1]]
+	}
+	switch {
+	case language == "clang" || language == "cuda" && !isNVCC:
+		return nil, fmt.Errorf("%s compiles it for GPUs, and only nvcc is read", program)
+	case language != "cuda" && language != "c++" && language != "c" && language != "asm":
+		return nil, fmt.Errorf("it is no C, C++, CUDA or assembler source")
+	case misnamed(file, words) != "":
+		return nil, errors.New(misnamed(file, words))
+	case language == "cuda":
+		b.NVCC = program
+	case isNVCC: // it passes these options to the host compiler
+		s, err := nvcc.ReadSettings(words)
+		if err != nil {
+			return nil, err
+		}
+		words = slices.Clone(s.Host)
+		for _, o := range []struct {
+			start  string
+			values []string
+		}{{"-std=", []string{s.Std}}, {"-O", []string{s.Opt}}, {"-D", s.Defines}, {"-I", s.Includes}, {"-isystem", s.System}} {
+			for _, v := range o.values {
+				if v != "" {
+					words = append(words, o.start+v)
+				}
+			}
+		}
+		if s.Debug {
+			words = append(words, "-g")
+		}
+	}
+	return b.group(target, language, dir, words)
 }
 
 // misnamed reports that an option and the file's extension disagree on whether assembler is

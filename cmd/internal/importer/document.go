@@ -63,6 +63,23 @@ func (b *block) items(key, open string, items []string, comments ...string) {
 	}
 }
 
+// attribute returns the attribute with a key, or nil.
+func (b *block) attribute(key string) *attribute {
+	if i := slices.IndexFunc(b.attrs, func(a *attribute) bool { return a.key == key }); i >= 0 {
+		return b.attrs[i]
+	}
+	return nil
+}
+
+// text returns the attribute without comments, for comparison.
+func (a *attribute) text() string {
+	out := a.key + "=" + a.expr + strings.Join(a.items, ",")
+	for _, s := range a.sub {
+		out += ";" + s.text()
+	}
+	return out
+}
+
 // remove deletes an attribute of the block, or one inside of its maps of attributes.
 func (b *block) remove(gone *attribute) {
 	b.attrs = slices.DeleteFunc(b.attrs, func(a *attribute) bool {

@@ -125,8 +125,8 @@ func readJSON(file string, into any) error {
 	return nil
 }
 
-// ask leaves the query and runs cmake once.
-func ask(dir string, cache map[string]string, say func(string)) error {
+// ask leaves the query in a build tree, and runs cmake once. env is added to the environment.
+func ask(dir, program string, args, env []string) error {
 	client := filepath.Join(dir, ".cmake/api/v1/query/client-kbuild")
 	if err := os.MkdirAll(client, 0o777); err != nil {
 		return err
@@ -134,17 +134,20 @@ func ask(dir string, cache map[string]string, say func(string)) error {
 	if err := os.WriteFile(filepath.Join(client, "query.json"), []byte(query), 0o666); err != nil {
 		return err
 	}
-	program := cache["CMAKE_COMMAND"]
-	if _, err := os.Stat(program); err != nil {
-		program = "cmake"
-	}
-	say(fmt.Sprintf("running %s %s, which writes what it knows of the build", program, dir))
-	cmd := exec.Command(program, dir)
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", program, dir, err, out)
+	if err == nil {
+		return nil
 	}
-	return nil
+	text := strings.TrimSpace(string(out))
+	if _, after, ok := strings.Cut(text, "CMake Error"); ok {
+		text = "CMake Error" + after
+	}
+	if lines := strings.SplitAfter(text, "\n"); len(lines) > 20 {
+		text = strings.Join(lines[:20], "") + "..."
+	}
+	return fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, text)
 }
 
 // cmakeCache returns the variables in CMakeCache.txt.

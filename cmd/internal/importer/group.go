@@ -39,10 +39,9 @@ func (t *target) all() []*target {
 
 // grouping is the state of grouping the sources of a tree into targets.
 type grouping struct {
-	*Tree
+	*tree
 	units     []*unit             // compiled
 	lacking   []*unit             // not compiled: a header is missing
-	unlisted  []*unit             // in no build file, though others are
 	unwanted  map[string][]string // assembler left out, by reason
 	included  map[string]string
 	providers map[string][]*unit
@@ -54,8 +53,7 @@ type grouping struct {
 }
 
 // language parses a source in its language, and records why if the extension does not imply it.
-func (t *Tree) language(file string) *unit {
-	h := t.hintsOf(file)
+func (t *tree) language(file string) *unit {
 	switch ext := path.Ext(file); ext {
 	case ".hip":
 		return t.unitOf(file, "hip")
@@ -74,10 +72,6 @@ func (t *Tree) language(file string) *unit {
 		as, why := plain, ""
 		u := t.unitOf(file, plain)
 		switch {
-		case h.cuda[path.Base(file)] != "":
-			as, why = "cuda", h.cuda[path.Base(file)]+" says so"
-		case h.cudaAll != "":
-			as, why = "cuda", h.cudaAll+" has nvcc -x cu"
 		case u.hip != "":
 			as, why = "hip", u.hip+" includes hip/hip_runtime.h"
 		case u.launch != "":
@@ -94,8 +88,8 @@ func (t *Tree) language(file string) *unit {
 }
 
 // group parses the sources and groups them into targets.
-func (t *Tree) group() *grouping {
-	g := &grouping{Tree: t, unwanted: map[string][]string{}, included: map[string]string{}, providers: map[string][]*unit{}, links: map[*unit][]*unit{}, wants: map[*unit][]string{}, rdc: map[*unit]string{}}
+func (t *tree) group() *grouping {
+	g := &grouping{tree: t, unwanted: map[string][]string{}, included: map[string]string{}, providers: map[string][]*unit{}, links: map[*unit][]*unit{}, wants: map[*unit][]string{}, rdc: map[*unit]string{}}
 	var all []*unit
 	for _, f := range t.sources {
 		u := t.language(f)
@@ -112,11 +106,9 @@ func (t *Tree) group() *grouping {
 			defs[key] = defs[key] || u.language != "asm"
 		}
 	}
-	named := g.namedByFolder(all)
 	var parts []*unit
 	for _, u := range all {
-		dir := path.Dir(u.file)
-		if u.language == "asm" && g.included[u.file] == "" && !isNamed(u) {
+		if u.language == "asm" && g.included[u.file] == "" {
 			if why := t.whyUnwanted(u, defs); why != "" {
 				g.unwanted[why] = append(g.unwanted[why], u.file)
 				continue
@@ -127,8 +119,6 @@ func (t *Tree) group() *grouping {
 			parts = append(parts, u)
 		case len(u.lacking) > 0:
 			g.lacking = append(g.lacking, u)
-		case !u.main && !isNamed(u) && named[dir] > 0:
-			g.unlisted = append(g.unlisted, u)
 		default:
 			g.units = append(g.units, u)
 		}
@@ -136,38 +126,6 @@ func (t *Tree) group() *grouping {
 	g.link(parts)
 	g.makeTargets()
 	return g
-}
-
-// isNamed reports whether a build file names the source or matches it with a pattern.
-func isNamed(u *unit) bool {
-	base := path.Base(u.file)
-	stem := strings.TrimSuffix(base, path.Ext(base))
-	if slices.ContainsFunc(u.hints.globs, func(g string) bool { return globbed(g, u.file) }) {
-		return true
-	}
-	return u.hints.named[base] || u.hints.named[stem+".o"] || u.hints.named[stem] || u.hints.named[stem+".lo"]
-}
-
-// globbed reports whether a build file's pattern matches the file. Any folder below the pattern's
-// folder counts, since patterns are only partly expanded.
-func globbed(pattern, file string) bool {
-	dir := path.Dir(pattern)
-	ok, _ := path.Match(path.Base(pattern), path.Base(file))
-	return ok && (dir == "." || strings.HasPrefix(file, dir+"/"))
-}
-
-// namedByFolder counts the sources that build files name, by folder.
-func (g *grouping) namedByFolder(all []*unit) map[string]int {
-	count := map[string]int{}
-	for _, u := range all {
-		if g.included[u.file] != "" || u.main || len(u.lacking) > 0 {
-			continue
-		}
-		if isNamed(u) {
-			count[path.Dir(u.file)]++
-		}
-	}
-	return count
 }
 
 func headers(needs []need) (out []string) {
@@ -193,7 +151,7 @@ func (g *grouping) link(parts []*unit) {
 	}
 	g.providers = index(g.units)
 	included := index(parts)
-	without := index(slices.Concat(g.lacking, g.unlisted))
+	without := index(g.lacking)
 	todo := slices.Concat(g.units, g.lacking)
 	for i := 0; i < len(todo); i++ {
 		u := todo[i]
@@ -212,7 +170,7 @@ func (g *grouping) link(parts []*unit) {
 				}
 			}
 			if p == nil {
-				if out := g.provider(u, without[s.key()]); out != nil && len(out.lacking) > 0 && (isNamed(out) || !g.covered(out.file)) {
+				if out := g.provider(u, without[s.key()]); out != nil {
 					g.wants[u] = appendNew(g.wants[u], fmt.Sprintf("%s of %s, which needs %s", s.key(), out.file, out.lacking[0]))
 				} else if s.external && u.uses[s.name] && !g.anywhere(s.name) {
 					g.wants[u] = appendNew(g.wants[u], fmt.Sprintf("%s, which no source defines: %s", s.name, u.file))
@@ -258,9 +216,6 @@ func (g *grouping) provider(u *unit, all []*unit) (best *unit) {
 		if a := auxiliary(path.Dir(p.file)); a != "" && !strings.HasPrefix(u.file, a+"/") {
 			d += 1000
 		}
-		if !isNamed(p) {
-			d++
-		}
 		if d < far {
 			far, best = d, p
 		}
@@ -297,8 +252,8 @@ func (u *unit) vendor() string {
 // place identifies the library that a folder's units go to, unless they are programs.
 type place struct{ dir, vendor string }
 
-// adopt links units that nothing references to the only program of their folder. Such units
-// register themselves, as tests do, or are named in a build file.
+// adopt links units that nothing references, and that register themselves as tests do, to
+// the only program of their folder.
 func (g *grouping) adopt() {
 	alone, needed := map[string]*unit{}, map[*unit]bool{}
 	for _, u := range g.units {
@@ -314,7 +269,7 @@ func (g *grouping) adopt() {
 		maps.Copy(needed, g.closure(u))
 	}
 	for _, u := range g.units {
-		if m := alone[path.Dir(u.file)]; m != nil && !u.main && !needed[u] && (u.registers || isNamed(u)) && (u.language == "hip") == (m.language == "hip") {
+		if m := alone[path.Dir(u.file)]; m != nil && !u.main && !needed[u] && u.registers && (u.language == "hip") == (m.language == "hip") {
 			g.links[m] = append(g.links[m], u)
 		}
 	}
@@ -347,7 +302,6 @@ func (g *grouping) makeTargets() {
 	libraries, home := g.libraries(users, programs)
 	for _, t := range slices.Concat(programs, libraries) {
 		g.connect(t, home)
-		g.unnamed(t, users)
 	}
 	g.targets = slices.Concat(libraries, programs)
 	g.nameTargets()
@@ -386,8 +340,7 @@ func (g *grouping) libraries(users map[*unit][]*target, programs []*target) (lib
 }
 
 // only returns the program that all units of a folder belong to, or nil if they form a library. It
-// is the only program that uses them, in that folder or elsewhere in the tree. A folder without a
-// program but with its own build file is a library.
+// is the only program that uses them, in that folder or elsewhere in the tree.
 func (g *grouping) only(at place, units []*unit, users map[*unit][]*target, programs []*target) *target {
 	var here []*target
 	for _, p := range programs {
@@ -413,7 +366,7 @@ func (g *grouping) only(at place, units []*unit, users map[*unit][]*target, prog
 		if user != nil && !g.defineTwice(here[0], units) {
 			return here[0]
 		}
-	case len(here) == 0 && user != nil && idle == 0 && !g.hasBuildFile(at.dir) && (user.vendor == "amd") == (at.vendor == "amd"):
+	case len(here) == 0 && user != nil && idle == 0 && (user.vendor == "amd") == (at.vendor == "amd"):
 		return user
 	}
 	return nil
@@ -431,45 +384,6 @@ func (g *grouping) defineTwice(p *target, units []*unit) bool {
 		}
 	}
 	return false
-}
-
-func (g *grouping) hasBuildFile(dir string) bool {
-	return slices.ContainsFunc(g.build, func(f string) bool { return path.Dir(f) == dir })
-}
-
-// unnamed excludes a target from the default build if no build file names its sources and no
-// program needs them. It applies if the build files list sources one by one, or if none of them
-// covers a library.
-func (g *grouping) unnamed(t *target, users map[*unit][]*target) {
-	explicit, building := false, len(g.build) > 0 && t.kind == "library"
-	for _, u := range t.units {
-		if isNamed(u) || slices.ContainsFunc(users[u], func(p *target) bool { return len(p.aside) == 0 }) {
-			return
-		}
-		if u.main {
-			explicit = !slices.ContainsFunc(u.hints.rules, func(r string) bool { return globbed(r, u.file) && path.Dir(r) == path.Dir(u.file) }) && slices.ContainsFunc(g.units, func(o *unit) bool { return o.main && path.Dir(o.file) == path.Dir(u.file) && isNamed(o) })
-			break
-		}
-		building = building && !g.covered(u.file)
-		for n := range u.hints.named {
-			explicit = explicit || isSource(n) && n != path.Base(u.file)
-		}
-	}
-	switch {
-	case explicit:
-		t.aside = append(t.aside, "Named in no build file, and those here name their sources.")
-	case building && slices.ContainsFunc(g.units, func(u *unit) bool { return u.main }):
-		t.aside = append(t.aside, "No program needs it, and no build file is for it.")
-	}
-}
-
-// covered reports whether the file's folder or a parent has a build file.
-func (g *grouping) covered(file string) bool {
-	for dir := path.Dir(file); ; dir = path.Dir(dir) {
-		if g.hasBuildFile(dir) || dir == "." {
-			return g.hasBuildFile(dir)
-		}
-	}
 }
 
 // connect finds the libraries that a target links.

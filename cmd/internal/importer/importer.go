@@ -31,10 +31,20 @@ type Build struct {
 	CCBin   string // the host compiler that nvcc is given; "" if none
 	Targets []*Target
 
+	// Draft means that the sources alone were read: the architectures and modes are guesses, which
+	// users change in one place, and shared attributes go into defaults.
+	Draft bool
+
 	DefaultStd string // of C++ without an option; "" if unknown
 
 	Notes []string // what is not carried over
 	trees []string // CMake build trees, absolute: no path in them is carried over
+
+	// These resolve the names in links.
+	made     map[string]string // target name by absolute path of its file
+	loose    map[string]bool   // targets that are only objects, by name
+	implicit map[string]bool   // folders that compilers search implicitly, nvcc included
+	searched map[string]bool   // those that the C and C++ compilers search
 }
 
 // Target is a target of the other build tool.
@@ -56,7 +66,10 @@ type Target struct {
 	Libs       []string
 	LibDirs    []string
 	LinkFlags  []string
-	CudaRT     string // "shared", "none"; "" is the default
+	From       string   // where the other build defines it; "" if unknown
+	Aside      []string // reasons not to build it by default
+	Globs      []string // patterns for some of its sources
+	CudaRT     string   // "shared", "none"; "" is the default
 
 	runtime     string   // CUDA runtime of its link: "static", "shared" or ""
 	runtimeDir  string   // the runtime's folder, if linked by path
@@ -66,10 +79,40 @@ type Target struct {
 
 // Group is a group of sources of a target with equal options.
 type Group struct {
-	Language string   // "cuda", "c++", "c", "asm"
+	Language string   // "cuda", "hip", "c++", "c", "asm"
 	Sources  []string // relative to the root, or absolute
+	Why      []string // why it has this language
+	ModeWhy  string   // why it has this mode
 	nvcc.Settings
 	HostLTO bool
+}
+
+// Read reads the folder of a project: by CMake if it has a CMakeLists.txt, by make if it has a
+// Makefile whose default goal compiles something, else the sources alone. say reports what runs.
+func Read(dir string, m Machine, say func(string)) (*Build, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "CMakeLists.txt")); err == nil {
+		return readProject(dir, m, say)
+	}
+	for _, makefile := range []string{"GNUmakefile", "makefile", "Makefile"} {
+		if _, err := os.Stat(filepath.Join(dir, makefile)); err != nil {
+			continue
+		}
+		say(fmt.Sprintf("running make -n, which runs no recipe but $(shell) of %s. `kbuild init --sources` runs nothing", makefile))
+		b, err := readMake(dir, makefile, m)
+		if b != nil {
+			return b, err
+		}
+		if err == nil {
+			err = errNone
+		}
+		say(fmt.Sprintf("make -n does not help (%v), so the sources alone are read", err))
+		break
+	}
+	return ReadSources(dir, m)
 }
 
 // Find reads a CMake build tree, a folder with a compile_commands.json, or such a file. root is the
@@ -104,6 +147,13 @@ func (b *Build) note(target, format string, args ...any) {
 		text = target + ": " + text
 	}
 	b.Notes = appendNew(b.Notes, text)
+}
+
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
 }
 
 // rel returns a path as the manifest spells it: relative to the root if it is below the root.
@@ -225,7 +275,7 @@ func (b *Build) finish() (*Build, error) {
 				g.Codes = b.unnamedCode(g)
 			}
 			if t.Shared { // kbuild adds it
-				g.Host = slices.DeleteFunc(g.Host, func(o string) bool { return strings.EqualFold(o, "-fPIC") })
+				g.Host = slices.DeleteFunc(slices.Clone(g.Host), func(o string) bool { return strings.EqualFold(o, "-fPIC") })
 			}
 		}
 	}

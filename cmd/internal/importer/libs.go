@@ -29,9 +29,6 @@ var libraries = []library{
 	{"boost/system*", "boost_system"}, {"boost/thread*", "boost_thread boost_system"}, {"lz4*", "lz4"}, {"zstd.h", "zstd"}, {"snappy*", "snappy"}, {"bzlib.h", "bz2"}, {"infiniband/", "ibverbs"}, {"sqlite3.h", "sqlite3"},
 }
 
-// plainLibs lists libraries that kbuild or any compiler links implicitly.
-var plainLibs = []string{"cudart", "cudart_static", "stdc++", "c", "gcc", "gcc_s", "cudadevrt", "pthread", "rt", "dl"}
-
 var driverRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^cu(?:Init|Ctx|Module|Mem|Device|Launch|Stream|Event|Func|Link|Tex|Surf|GetErrorString|GetErrorName|GetProcAddress|Driver|Library|Kernel|Graph|Array|Occupancy|Pointer|Ipc|Profiler|Multicast|Tensor)[A-Z]?\w*$`)
 })
@@ -50,12 +47,7 @@ func (u *unit) callsRuntime() bool {
 	return false
 }
 
-// byHeader reports whether a header implies the library.
-func byHeader(name string) bool {
-	return name == "cuda" || slices.ContainsFunc(libraries, func(l library) bool { return slices.Contains(strings.Fields(l.libs), name) })
-}
-
-// libs returns the libraries that linking the unit needs. A leading "?" marks an uncertain one.
+// libs returns the libraries that linking the unit needs.
 func (u *unit) libs() (all []string) {
 	add := func(l string) { all = appendNew(all, l) }
 	for header := range u.system {
@@ -84,11 +76,6 @@ func (u *unit) libs() (all []string) {
 	}
 	if u.nested != "" {
 		add("cudadevrt")
-	}
-	for _, l := range u.hints.libs {
-		if !slices.Contains(plainLibs, l) && !slices.Contains(all, l) && !byHeader(l) {
-			all = append(all, "?"+l) // only if it exists
-		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

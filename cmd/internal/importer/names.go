@@ -15,14 +15,13 @@ var plainDirs = []string{"src", "source", "sources", "lib", "cuda", "hip", "gpu"
 func (g *grouping) nameTargets() {
 	programs := slices.ContainsFunc(g.targets, func(t *target) bool { return t.kind == "executable" })
 	for _, kind := range []string{"library", "executable"} {
-		used := map[string]int{}
+		used, taken := map[string]int{}, map[string]bool{}
 		for _, t := range g.targets {
 			if t.kind == kind {
-				t.name = g.plainName(t, programs)
+				t.name = g.shortName(t, programs)
 				used[t.name]++
 			}
 		}
-		taken := map[string]bool{}
 		for _, t := range g.targets {
 			if t.kind != kind {
 				continue
@@ -39,27 +38,18 @@ func (g *grouping) nameTargets() {
 	}
 }
 
-// clean returns a name that is valid in references.
-func clean(name string) string {
-	name = strings.Trim(nameRE().ReplaceAllString(name, "_"), "_")
-	if name == "" || name[0] == '-' || name[0] >= '0' && name[0] <= '9' {
-		name = "_" + name
-	}
-	return name
-}
-
-func (g *grouping) plainName(t *target, programs bool) string {
+func (g *grouping) shortName(t *target, programs bool) string {
 	if t.kind == "executable" {
 		f := mainOf(t).file
 		name := strings.TrimSuffix(path.Base(f), path.Ext(f))
 		if dir := telling(t.dir); name == "main" && dir != "" {
 			name = path.Base(dir)
 		}
-		return clean(name)
+		return plainName(name)
 	}
 	suffix := map[bool]string{true: "_hip", false: ""}[t.vendor == "amd" && slices.ContainsFunc(g.targets, func(o *target) bool { return o != t && o.dir == t.dir && o.kind == "library" })]
 	if dir := telling(t.dir); dir != "" {
-		return clean(path.Base(dir)) + suffix
+		return plainName(path.Base(dir)) + suffix
 	}
 	return map[bool]string{true: "common", false: "kernels"}[programs] + suffix
 }
@@ -88,21 +78,11 @@ func longName(t *target) string {
 	if t.kind == "executable" {
 		f := mainOf(t).file
 		if name := strings.TrimSuffix(path.Base(f), path.Ext(f)); name != "main" || dir == "" {
-			return clean(strings.TrimPrefix(dir+"_"+name, "_"))
+			return plainName(dir + "_" + name)
 		}
 	}
 	if dir == "" {
 		return t.name
 	}
-	return clean(dir)
-}
-
-// outputName returns the file name of a program. It is the source's name if only the rules for
-// references changed it.
-func (t *target) outputName() string {
-	f := path.Base(mainOf(t).file)
-	if stem := strings.TrimSuffix(f, path.Ext(f)); clean(stem) == t.name && !strings.ContainsAny(stem, " /$`") {
-		return stem
-	}
-	return strings.TrimPrefix(t.name, "_")
+	return plainName(dir)
 }

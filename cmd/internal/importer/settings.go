@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 	}
 	if len(languages) == 1 {
 		if l := unlikeEnding(first); l != "" {
-			b.set("language", quote(l))
+			b.set("language", quote(l), first.Why...)
 		}
 	}
 	all.set(b)
@@ -68,7 +69,7 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 // unlikeEnding returns the language of a group if the extension of a source implies another one.
 func unlikeEnding(g *Group) string {
 	for _, f := range g.Sources {
-		if manifest.LanguageOf(f) != g.Language {
+		if manifest.LanguageOf(f) != g.Language && !(path.Ext(f) == ".cu" && g.Language == "hip") {
 			return g.Language
 		}
 	}
@@ -114,6 +115,9 @@ func (s *shaper) commonIncludes(t *Target) []string {
 			n++
 		}
 		cut(n)
+	}
+	if s.Draft { // the sources of a draft find their headers in whatever order
+		return common
 	}
 	for _, u := range s.users[t.Name] {
 		for i, dir := range common {
@@ -256,14 +260,14 @@ func (s groupOverrides) set(b *block) {
 func (s *shaper) partitions(b *block, list []groupOverrides, first *Group, languages bool) {
 	used := map[string]int{}
 	for _, one := range list {
-		name := map[string]string{"cuda": "cuda", "c++": "cxx", "c": "c", "asm": "asm"}[one.group.Language]
+		name := map[string]string{"cuda": "cuda", "hip": "hip", "c++": "cxx", "c": "c", "asm": "asm"}[one.group.Language]
 		if used[name]++; used[name] > 1 {
 			name = fmt.Sprintf("%s_%d", name, used[name])
 		}
 		p := &block{kind: "partition", name: name}
 		p.list("match", one.group.Sources)
 		if l := unlikeEnding(one.group); languages && l != "" {
-			p.set("language", quote(l))
+			p.set("language", quote(l), one.group.Why...)
 		}
 		if one.group.Language == "cuda" && one.group.Mode != first.Mode {
 			p.set("mode", quote(one.group.Mode))

@@ -44,14 +44,22 @@ type shaper struct {
 
 // Manifest returns a manifest for the build.
 func (b *Build) Manifest() *Document {
-	s := &shaper{Build: b, doc: &Document{Lost: "Not carried over"}, byName: map[string]*Target{}, gencodes: map[string]string{}, includes: map[string][]string{}, users: map[string][]*Target{},
-		prebuilt: map[string]*block{}, whole: map[string]bool{}}
-	s.doc.Head = []string{"kernels.hcl: written by `kbuild init --from`, of " + b.From + ".", "What it could not carry over is at the end. See kbuild's docs/migrate.md."}
+	s := &shaper{Build: b, doc: &Document{}, byName: map[string]*Target{}, gencodes: map[string]string{},
+		includes: map[string][]string{}, users: map[string][]*Target{}, prebuilt: map[string]*block{},
+		whole: map[string]bool{}}
+	s.doc.Head = []string{"kernels.hcl: written by kbuild init, from " + b.From + ".",
+		"See kbuild's docs/init.md and docs/manifest.md."}
+	s.doc.Lost = "Not carried over"
+	if b.Draft {
+		s.doc.Lost = "Left out, or not built by default"
+	}
 	for _, t := range b.Targets {
 		s.targets = append(s.targets, s.parts(t)...)
 	}
 	for _, t := range s.targets {
-		s.byName[t.Name] = t
+		if t.Kind != "executable" || s.byName[t.Name] == nil { // a library may have a program's name
+			s.byName[t.Name] = t
+		}
 		s.lto = s.lto || slices.ContainsFunc(t.Groups, func(g *Group) bool { return g.Mode == "lto" })
 	}
 	s.closeDeps()
@@ -61,20 +69,91 @@ func (b *Build) Manifest() *Document {
 		blocks[t] = s.shape(t)
 	}
 	s.toolchain()
-	for _, code := range slices.SortedFunc(maps.Keys(s.gencodes), func(x, y string) int { return cmp.Compare(s.gencodes[x], s.gencodes[y]) }) {
-		g := &block{kind: "gencode", name: s.gencodes[code]}
-		g.list("code", strings.Fields(code))
-		s.doc.blocks = append(s.doc.blocks, g)
+	s.gencode()
+	if b.Draft {
+		s.share(blocks)
 	}
 	for _, file := range slices.Sorted(maps.Keys(s.prebuilt)) {
 		s.doc.blocks = append(s.doc.blocks, s.prebuilt[file])
 	}
+	group := &block{kind: "group", name: "default",
+		comments: []string{"What kbuild builds. What else there is needs what was not found."}}
+	var built []string
 	for _, t := range s.targets {
 		s.doc.blocks = append(s.doc.blocks, blocks[t])
+		if len(t.Aside) == 0 {
+			built = append(built, blocks[t].label())
+		}
+	}
+	if len(built) < len(s.targets) {
+		group.items("targets", "[", built)
+		s.doc.blocks = append(s.doc.blocks, group)
 	}
 	s.doc.Notes = b.Notes
 	b.dropTreePaths(s.doc)
 	return s.doc
+}
+
+// gencode writes the lists of device code. A draft has them in variables, beside a switch for link
+// time optimisation, since its user will change them.
+func (s *shaper) gencode() {
+	byName := func(x, y string) int { return cmp.Compare(s.gencodes[x], s.gencodes[y]) }
+	var lists []*block
+	for _, code := range slices.SortedFunc(maps.Keys(s.gencodes), byName) {
+		g := &block{kind: "gencode", name: s.gencodes[code]}
+		lists = append(lists, g)
+		if !s.Draft {
+			g.list("code", strings.Fields(code))
+			continue
+		}
+		v := &block{kind: "variable", name: strings.Replace(g.name, "gpus", "archs", 1)}
+		v.set("type", "list(string)")
+		v.set("default", "["+strings.Join(quoted(strings.Fields(code)), ", ")+"]")
+		v.set("description", quote("Code to ship: sm_* is SASS, compute_* is PTX, gfx* is a HIP code object."))
+		g.set("code", "var."+v.name)
+		s.doc.blocks = append(s.doc.blocks, v)
+	}
+	if s.Draft && s.lto {
+		lto := &block{kind: "variable", name: "lto"}
+		lto.set("type", "bool")
+		lto.set("default", "true")
+		dev := &block{kind: "profile", name: "dev", comments: []string{
+			"While editing, kbuild --profile dev: quick links, in build/dev. Going back and forth builds nothing again."}}
+		dev.set("lto", "false")
+		s.doc.blocks = append(s.doc.blocks, lto, dev)
+	}
+	s.doc.blocks = append(s.doc.blocks, lists...)
+}
+
+// share moves attributes that all targets have alike into defaults. Targets without device code
+// take any gencode.
+func (s *shaper) share(blocks map[*Target]*block) {
+	defaults := &block{kind: "defaults"}
+	for _, key := range []string{"gencode", "mode", "includes", "flags", "libs"} {
+		var first *attribute
+		alike := true
+		for _, t := range s.targets {
+			a := blocks[t].attribute(key)
+			switch {
+			case a == nil:
+				alike = alike && key == "gencode"
+			case first == nil:
+				first = a
+			default:
+				alike = alike && a.text() == first.text()
+			}
+		}
+		if first == nil || !alike {
+			continue
+		}
+		defaults.attrs = append(defaults.attrs, first)
+		for _, b := range blocks {
+			b.remove(b.attribute(key))
+		}
+	}
+	if len(defaults.attrs) > 0 {
+		s.doc.blocks = append(s.doc.blocks, defaults)
+	}
 }
 
 // toolchain requires the compiler of the other build. Another version would generate other device
@@ -136,10 +215,10 @@ func (s *shaper) parts(t *Target) []*Target {
 // closeDeps removes deps that kbuild rejects, and deps that would add code to a program.
 func (s *shaper) closeDeps() {
 	for _, t := range s.targets {
-		t.Deps = slices.DeleteFunc(slices.Clone(t.Deps), func(d string) bool { return s.byName[d] == nil || d == t.Name })
+		t.Deps = slices.DeleteFunc(slices.Clone(t.Deps), func(d string) bool { return s.byName[d] == nil || s.byName[d] == t })
 	}
 	for _, t := range s.targets {
-		if t.Kind != "library" || t.Shared {
+		if t.Kind != "library" || t.Shared || s.Draft {
 			continue
 		}
 		t.Deps = slices.DeleteFunc(t.Deps, func(d string) bool {
@@ -229,17 +308,16 @@ func (s *shaper) usersFirst() (order []*Target) {
 
 // shape builds the block of a target.
 func (s *shaper) shape(t *Target) *block {
-	b := &block{kind: t.Kind, name: plainName(t.Name)}
+	b := &block{kind: t.Kind, name: plainName(t.Name), comments: t.Aside}
+	if t.From != "" {
+		b.comments = append([]string{"By " + t.From + "."}, b.comments...)
+	}
 	first := t.Groups[max(0, slices.IndexFunc(t.Groups, func(g *Group) bool { return g.Language != "asm" }))]
-	cuda := slices.IndexFunc(t.Groups, func(g *Group) bool { return g.Language == "cuda" })
-	if cuda >= 0 {
-		first = t.Groups[cuda]
+	device := slices.IndexFunc(t.Groups, (*Group).isDevice)
+	if device >= 0 {
+		first = t.Groups[device]
 	}
-	var sources []string
-	for _, g := range t.Groups {
-		sources = append(sources, g.Sources...)
-	}
-	b.list("sources", sources)
+	b.attrs = append(b.attrs, t.sources())
 	if t.Shared {
 		b.set("type", `"shared"`)
 	}
@@ -259,7 +337,7 @@ func (s *shaper) shape(t *Target) *block {
 		b.list("emit", []string{t.Emit})
 	}
 	b.items("deps", "[", s.deps(t))
-	if cuda >= 0 {
+	if device >= 0 {
 		s.device(b, t, first)
 	}
 	s.alike(b, t, first)
@@ -270,6 +348,29 @@ func (s *shaper) shape(t *Target) *block {
 	}
 	return b
 }
+
+// sources lists the sources, with glob() for the patterns of the target.
+func (t *Target) sources() *attribute {
+	var listed, globs []string
+	for _, g := range t.Groups {
+		for _, f := range g.Sources {
+			if !slices.ContainsFunc(t.Globs, func(p string) bool { ok, _ := path.Match(p, f); return ok }) {
+				listed = append(listed, quote(f))
+			}
+		}
+	}
+	globs = quoted(t.Globs)
+	switch {
+	case len(globs) == 0:
+		return &attribute{key: "sources", open: "[", items: listed}
+	case len(listed) == 0:
+		return &attribute{key: "sources", expr: "glob(" + strings.Join(globs, ", ") + ")"}
+	}
+	return &attribute{key: "sources", open: "concat(glob(" + strings.Join(globs, ", ") + "), [", items: listed}
+}
+
+// isDevice reports whether the sources may have device code.
+func (g *Group) isDevice() bool { return g.Language == "cuda" || g.Language == "hip" }
 
 // deps returns the references to dependencies. It adds prebuilt blocks for files.
 func (s *shaper) deps(t *Target) (refs []string) {
@@ -325,15 +426,23 @@ func (s *shaper) device(b *block, t *Target, g *Group) {
 	}
 	key := strings.Join(names, " ")
 	if key != "" && s.gencodes[key] == "" {
-		s.gencodes[key] = "gpus"
-		if n := len(s.gencodes); n > 1 {
-			s.gencodes[key] = fmt.Sprintf("gpus_%d", n)
+		name := "gpus"
+		if g.Language == "hip" {
+			name = "hip_gpus"
+		}
+		taken := slices.Collect(maps.Values(s.gencodes))
+		s.gencodes[key] = name
+		for n := 2; slices.Contains(taken, s.gencodes[key]); n++ {
+			s.gencodes[key] = fmt.Sprintf("%s_%d", name, n)
 		}
 	}
 	if key != "" {
 		b.set("gencode", "gencode."+s.gencodes[key])
 	}
-	if g.Mode != "whole" {
+	switch {
+	case g.Mode == "lto" && s.Draft:
+		b.set("mode", `var.lto ? "lto" : "rdc"`, g.ModeWhy)
+	case g.Mode != "whole":
 		b.set("mode", quote(g.Mode))
 	}
 	on := func(key string, v bool) {

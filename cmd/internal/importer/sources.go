@@ -19,8 +19,8 @@ import (
 type Machine struct {
 	Includes []string // absolute paths of the header folders of the system and the toolkit
 	LibDirs  []string // library folders
-	Version  string   // of the toolkit, such as "11.8"
-	Archs    []string // that the toolkit supports, such as sm_80
+	NVCC     string   // "" if there is no toolkit
+	HostCXX  string   // the host compiler that it supports
 	memo     map[string]bool
 }
 
@@ -57,26 +57,22 @@ func anyFile(dirs []string, name string) bool {
 	})
 }
 
-// Tree holds the files of a folder.
-type Tree struct {
+// tree holds the files of a folder.
+type tree struct {
 	Machine    Machine
 	dir        string
-	name       string // of the folder
 	sources    []string
 	others     []string // in languages that kbuild does not compile
 	foreign    []string // sources in third-party folders
 	unfollowed []string // links to folders outside the tree
 	archives   []string
-	build      []string // Makefiles, CMakeLists.txt
 	files      map[string]bool
 	dirs       map[string]bool
 	byBase     map[string][]string
 	texts      map[string]string
 	events     map[string][]event
 	qualifiers map[string]string
-	defined    map[string]bool   // macros that a file of the tree defines
-	hints      map[string]*hints // by folder of a build file
-	made       []configured
+	defined    map[string]bool // macros that a file of the tree defines
 	shadowing  map[string]bool
 }
 
@@ -93,20 +89,16 @@ var (
 // largest is the largest size of a source that is read.
 const largest = 8 << 20
 
-// FindTree collects the sources below a folder. It skips build trees. Files in third-party folders are
-// used only if a source includes them.
-func FindTree(dir string, m Machine) (*Tree, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	inside := abs + "/" // for links
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
+// findTree collects the sources below a folder, an absolute path. It skips build trees. Files in
+// third-party folders are used only if a source includes them.
+func findTree(dir string, m Machine) (*tree, error) {
+	inside := dir + "/" // for links
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		inside = real + "/"
 	}
-	t := &Tree{Machine: m, dir: dir, name: filepath.Base(abs), files: map[string]bool{}, dirs: map[string]bool{".": true}, byBase: map[string][]string{}, texts: map[string]string{},
-		events: map[string][]event{}, qualifiers: map[string]string{}, defined: map[string]bool{}, hints: map[string]*hints{}}
-	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	t := &tree{Machine: m, dir: dir, files: map[string]bool{}, dirs: map[string]bool{".": true}, byBase: map[string][]string{}, texts: map[string]string{},
+		events: map[string][]event{}, qualifiers: map[string]string{}, defined: map[string]bool{}}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -138,7 +130,6 @@ func FindTree(dir string, m Machine) (*Tree, error) {
 			t.findQualifiers(f)
 		}
 	}
-	t.readBuildFiles()
 	return t, nil
 }
 
@@ -153,7 +144,7 @@ func isTree(p string) bool {
 }
 
 // note records a file of the tree.
-func (t *Tree) note(rel string) {
+func (t *tree) note(rel string) {
 	base := path.Base(rel)
 	t.files[rel] = true
 	t.byBase[base] = append(t.byBase[base], rel)
@@ -168,17 +159,7 @@ func (t *Tree) note(rel string) {
 		t.others = append(t.others, rel)
 	case path.Ext(rel) == ".a":
 		t.archives = append(t.archives, rel)
-	case !foreign && isBuildFile(base):
-		t.build = append(t.build, rel)
 	}
-}
-
-func isBuildFile(base string) bool {
-	switch base {
-	case "CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "Makefile.am":
-		return true
-	}
-	return false
 }
 
 func isSource(f string) bool {
@@ -194,10 +175,10 @@ func isCode(f string) bool {
 	return isSource(f) || slices.Contains([]string{".h", ".hpp", ".cuh", ".hh", ".hxx", ".inl", ".inc", ".tpp", ".ipp", ".def"}, path.Ext(f))
 }
 
-func (t *Tree) has(f string) bool { return t.files[f] }
+func (t *tree) has(f string) bool { return t.files[f] }
 
 // text returns the content of a file. It is empty if the file is missing or too large.
-func (t *Tree) text(f string) string {
+func (t *tree) text(f string) string {
 	text, ok := t.texts[f]
 	if !ok {
 		if info, err := os.Stat(filepath.Join(t.dir, f)); err == nil && info.Size() <= largest {
@@ -209,7 +190,7 @@ func (t *Tree) text(f string) string {
 	return text
 }
 
-func (t *Tree) eventsOf(f string) []event {
+func (t *tree) eventsOf(f string) []event {
 	list, ok := t.events[f]
 	if !ok {
 		if isAssembler(f) {
@@ -229,7 +210,7 @@ var qualifierRE = sync.OnceValue(func() *regexp.Regexp {
 var defineLineRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)`) })
 
 // findQualifiers records macros that expand to __device__, inline and similar words.
-func (t *Tree) findQualifiers(f string) {
+func (t *tree) findQualifiers(f string) {
 	for _, m := range defineLineRE().FindAllStringSubmatch(t.text(f), -1) {
 		t.defined[m[1]] = true
 	}
@@ -252,7 +233,7 @@ func auxiliary(p string) string {
 }
 
 // shadows reports whether the folder has a header with the name of a system header.
-func (t *Tree) shadows(dir string) bool {
+func (t *tree) shadows(dir string) bool {
 	if t.shadowing == nil {
 		t.shadowing = map[string]bool{}
 		for f := range t.files {

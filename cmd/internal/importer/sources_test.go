@@ -3,7 +3,6 @@ package importer
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,15 +39,15 @@ func TestSources(t *testing.T) {
 				}
 				write(t, filepath.Join(dir, name), string(f.Data))
 			}
-			m := Machine{Version: "11.8", Archs: []string{"sm_70", "sm_80", "sm_90"}, Includes: []string{filepath.Join(dir, "sys")}}
+			m := Machine{Includes: []string{filepath.Join(dir, "sys")}}
 			if _, err := os.Stat(filepath.Join(dir, "lib")); err == nil {
 				m.LibDirs = []string{filepath.Join(dir, "lib")}
 			}
-			tree, err := FindTree(filepath.Join(dir, "tree"), m)
+			b, err := ReadSources(filepath.Join(dir, "tree"), m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := []byte(tree.Draft().Text())
+			got := []byte(b.Manifest().Text())
 			if *update {
 				ar.Files = append(kept, txtar.File{Name: "kernels.hcl", Data: got})
 				if err := os.WriteFile(file, txtar.Format(ar), 0o666); err != nil {
@@ -79,11 +78,11 @@ func TestDropTargets(t *testing.T) {
 	write(t, filepath.Join(dir, "lib/b.cu"), "void b() {}\n")
 	write(t, filepath.Join(dir, "one.cu"), "void a(); int main() { a(); }\n")
 	write(t, filepath.Join(dir, "two.cu"), "void a(); int main() { a(); }\n")
-	tree, err := FindTree(dir, Machine{})
+	b, err := ReadSources(dir, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := tree.Draft()
+	d := b.Manifest()
 	d.blocks[len(d.blocks)-1].list("libs", []string{"x", "y"})
 	drop := func(text, why string) {
 		t.Helper()
@@ -122,29 +121,6 @@ func TestDropTargets(t *testing.T) {
 	}
 	if d.Drop([]Fault{{Line: 1, Text: "a comment"}}) {
 		t.Error("a comment was dropped")
-	}
-}
-
-// A standard that the toolkit does not have, or that its headers are too new for, is another.
-func TestStandards(t *testing.T) {
-	for _, c := range []struct{ asked, version, include, want string }{
-		{"c++20", "11.8", "", "c++17"}, {"c++20", "12.4", "", "c++20"}, {"gnu++14", "12.4", "", "c++14"}, {"gnu++98", "13.5", "", "c++03"}, {"c++14", "13.0", "thrust/sort.h", "c++17"},
-		{"c++14", "12.9", "thrust/sort.h", "c++14"}, {"c++14", "13.0", "", "c++14"}, {"c++98", "11.8", "", "c++03"},
-	} {
-		dir := t.TempDir()
-		text := "int main() {}\n"
-		if c.include != "" {
-			text = "#include <" + c.include + ">\n" + text
-		}
-		write(t, filepath.Join(dir, "main.cu"), text)
-		write(t, filepath.Join(dir, "Makefile"), "main: main.cu\n\tnvcc -std="+c.asked+" main.cu\n")
-		tree, err := FindTree(dir, Machine{Version: c.version})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := tree.Draft().Text(); !strings.Contains(got, "= "+quote(c.want)+"\n") {
-			t.Errorf("%+v:\n%s", c, got)
-		}
 	}
 }
 
@@ -231,91 +207,20 @@ auto trailing() -> int { return 1'000; }
 	}
 }
 
-// FuzzRead reads what is no source and no build file.
+// FuzzRead reads what is no source.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{"#if (\n#elif\n#else\n#endif\n#endif\n", "void f() {\n}}}", "#define A(x) #x\\\n b\n#", "R\"x(", "template <a<b>>::c<", "if(A AND (NOT B)\nelse()\nforeach(x IN LISTS", "ifeq ($(A),", "A = $(A) $(B:%=%)\n\t$(A)\n",
-		"set(x [[", "/* \"", "operator~( = ["} {
+	for _, s := range []string{"#if (\n#elif\n#else\n#endif\n#endif\n", "void f() {\n}}}", "#define A(x) #x\\\n b\n#", "R\"x(", "template <a<b>>::c<", "/* \"", "operator~( = ["} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		dir := t.TempDir()
-		for _, name := range []string{"a.cu", "a.h", "Makefile", "CMakeLists.txt"} {
+		for _, name := range []string{"a.cu", "a.h"} {
 			write(t, filepath.Join(dir, name), text)
 		}
-		tree, err := FindTree(dir, Machine{})
+		b, err := ReadSources(dir, Machine{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree.Draft().Text()
+		b.Manifest().Text()
 	})
-}
-
-var codeRE = regexp.MustCompile(`default += \[([^]]*)\]`)
-
-// codeOf returns what the manifest for files ships, in order.
-func codeOf(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tree, err := FindTree(dir, Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := tree.Draft().Text()
-	m := codeRE.FindStringSubmatch(text)
-	if m == nil {
-		t.Fatalf("no code in\n%s", text)
-	}
-	codes := strings.Fields(strings.NewReplacer(`"`, "", ",", " ").Replace(m[1]))
-	slices.Sort(codes)
-	return strings.Join(codes, " ")
-}
-
-const program = "__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n"
-
-// TestMakefileArchitectures holds the code of manifests for Makefiles against what nvcc ships by the same
-// options.
-func TestMakefileArchitectures(t *testing.T) {
-	text, err := os.ReadFile("testdata/architectures.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		options, answers, ok := strings.Cut(strings.TrimSpace(line), " => ")
-		linked := strings.Contains(options, "rdc") || strings.Contains(options, "lto")
-		for _, a := range strings.Split(answers, "; ") {
-			_, want, _ := strings.Cut(a, ": ")
-			if !ok || want == "fatal" || strings.Contains(options, "=all") {
-				continue
-			}
-			if linked { // the device link makes machine code of LTO-IR, and drops PTX
-				want = regexp.MustCompile(`compute_\w+ ?`).ReplaceAllString(strings.ReplaceAll(want, "lto_", "sm_"), "")
-			}
-			got := codeOf(t, map[string]string{"a.cu": program, "Makefile": "NVCCFLAGS = " + strings.ReplaceAll(options, `"`, `\"`) + "\na: a.cu\n\tnvcc $(NVCCFLAGS) a.cu\n"})
-			if got != strings.TrimSpace(want) {
-				t.Errorf("of %s the manifest ships %q, and nvcc %q", options, got, want)
-			}
-		}
-	}
-}
-
-// TestCMakeArchitectures holds CMAKE_CUDA_ARCHITECTURES against the options that CMake makes of it.
-func TestCMakeArchitectures(t *testing.T) {
-	for value, want := range map[string]string{"61": "compute_61 sm_61", "61-real": "sm_61", "61-virtual": "compute_61", `"61;70-real"`: "compute_61 sm_61 sm_70",
-		"90a": "compute_90a sm_90a", "all": "all", "all-major": "all-major", "61 70": "compute_61 compute_70 sm_61 sm_70"} {
-		for _, text := range []string{"set(CMAKE_CUDA_ARCHITECTURES 52)\nset(CMAKE_CUDA_ARCHITECTURES " + value + ")\nadd_executable(a a.cu)\n",
-			"add_executable(a a.cu)\nset_target_properties(a PROPERTIES CUDA_ARCHITECTURES " + value + ")\n"} {
-			if got := codeOf(t, map[string]string{"a.cu": program, "CMakeLists.txt": text}); got != want && !(strings.Contains(text, "PROPERTIES") && value == "61 70") {
-				t.Errorf("of %s the manifest ships %q, want %q", text, got, want)
-			}
-		}
-	}
-	text := "set(CMAKE_CUDA_ARCHITECTURES OFF)\nadd_executable(a a.cu)\ntarget_compile_options(a PRIVATE -gencode arch=compute_61,code=[sm_61,compute_61])\n"
-	if got := codeOf(t, map[string]string{"a.cu": program, "CMakeLists.txt": text}); got != "compute_61 sm_61" {
-		t.Errorf("of -gencode in two arguments the manifest ships %q", got)
-	}
 }

@@ -14,14 +14,12 @@ type unit struct {
 	file     string
 	language string // c, c++, cuda, hip, asm
 	why      string // why the language differs from the extension's
-	hints    *hints
 
 	dirs     []string // folders to search, in the order of their first use
 	lacking  []need   // headers that are missing and certainly included
 	optional []need   // missing headers that may not be included
 	system   map[string]bool
 	reads    map[string]bool // files of the tree
-	made     map[string]bool // headers that configure_file generates
 
 	uses      map[string]bool
 	decls     map[string]symbol
@@ -52,13 +50,10 @@ type macro struct {
 }
 
 // unitOf reads a source in the given language.
-func (t *Tree) unitOf(file, language string) *unit {
-	h := t.hintsOf(file)
-	u := &unit{file: file, language: language, hints: h, system: map[string]bool{}, reads: map[string]bool{}, made: map[string]bool{}, uses: map[string]bool{},
-		decls: map[string]symbol{}, defs: map[string]symbol{}, all: map[string]bool{}, macros: map[string]macro{}, spaces: map[string]bool{}, own: t.defined}
-	for name, v := range h.defines {
-		u.macros[name] = macro{yes, v}
-	}
+func (t *tree) unitOf(file, language string) *unit {
+	u := &unit{file: file, language: language, system: map[string]bool{}, reads: map[string]bool{},
+		uses: map[string]bool{}, decls: map[string]symbol{}, defs: map[string]symbol{}, all: map[string]bool{},
+		macros: map[string]macro{}, spaces: map[string]bool{}, own: t.defined}
 	for _, name := range []string{"__linux__", "__linux", "__unix__", "__x86_64__", "__GNUC__", "linux"} {
 		u.macros[name] = macro{yes, "1"}
 	}
@@ -112,7 +107,7 @@ func (u *unit) valueOf(name string, depth int) value {
 	return u.evaluate(nil, "", m.body, depth+1)
 }
 
-func (u *unit) evaluate(t *Tree, from, text string, depth int) value {
+func (u *unit) evaluate(t *tree, from, text string, depth int) value {
 	c := &condition{words: conditionWords(text), defined: u.definedness, value: func(name string) value { return u.valueOf(name, depth) },
 		has: func(header string) tri {
 			if t == nil {
@@ -130,7 +125,7 @@ func (u *unit) evaluate(t *Tree, from, text string, depth int) value {
 type branch struct{ outer, taken, now tri }
 
 // read processes a file and its includes. certain is the truth value of the file being included.
-func (t *Tree) read(u *unit, file string, certain tri) {
+func (t *tree) read(u *unit, file string, certain tri) {
 	if u.reads[file] {
 		return
 	}
@@ -151,7 +146,7 @@ func (t *Tree) read(u *unit, file string, certain tri) {
 }
 
 // conditional processes #if and similar directives.
-func (t *Tree) conditional(u *unit, file string, e event, active tri, open *[]branch) bool {
+func (t *tree) conditional(u *unit, file string, e event, active tri, open *[]branch) bool {
 	var holds tri
 	top := len(*open) - 1
 	switch e.kind {
@@ -191,7 +186,7 @@ func firstWord(s string) string {
 }
 
 // take processes a directive or code that the compiler reads.
-func (t *Tree) take(u *unit, file string, e event, active tri) {
+func (t *tree) take(u *unit, file string, e event, active tri) {
 	switch e.kind {
 	case "include", "include_next":
 		t.include(u, file, e, active)
@@ -212,7 +207,7 @@ func (t *Tree) take(u *unit, file string, e event, active tri) {
 	}
 }
 
-func (t *Tree) include(u *unit, file string, e event, active tri) {
+func (t *tree) include(u *unit, file string, e event, active tri) {
 	name := e.arg
 	if name != "" && isWord(name[0]) { // a macro
 		name = u.macros[firstWord(name)].body
@@ -234,8 +229,6 @@ func (t *Tree) include(u *unit, file string, e event, active tri) {
 			u.dirs = append(u.dirs, found.dir)
 		}
 		t.read(u, found.file, active)
-	case ofCMake:
-		u.made[plain] = true
 	case ofSystem:
 		u.system[plain] = true
 		if strings.HasPrefix(plain, "hip/hip_runtime") && active == yes && u.hip == "" {
@@ -303,7 +296,7 @@ func (u *unit) define(s symbol, file string, c *code) {
 }
 
 // expand adds the uses in the bodies of macros. It also handles macros that stand as definitions.
-func (t *Tree) expand(u *unit) {
+func (t *tree) expand(u *unit) {
 	done := map[string]bool{}
 	for name := range u.uses {
 		u.pending = append(u.pending, name)
@@ -351,7 +344,6 @@ const (
 	lacks = iota
 	local
 	ofSystem
-	ofCMake
 )
 
 // resolution is the result of resolving an include. file is a file of the tree. dir is the folder
@@ -361,23 +353,18 @@ type resolution struct {
 	file, dir string
 }
 
-// resolve finds an included file. It looks next to the includer, in the folders of build files and
-// on the system. Last, it takes the nearest file of the tree whose path ends so.
-func (t *Tree) resolve(u *unit, from, name string) resolution {
+// resolve finds an included file. It looks next to the includer, in the folders found before and on
+// the system. Last, it takes the nearest file of the tree whose path ends so.
+func (t *tree) resolve(u *unit, from, name string) resolution {
 	quoted, plain := strings.HasPrefix(name, `"`), strings.Trim(name, `"<>`)
 	own := path.Join(path.Dir(from), plain)
 	if quoted && t.has(own) {
 		return resolution{how: local, file: own}
 	}
-	for _, dirs := range [][]string{u.dirs, u.hints.includes} {
-		for _, dir := range dirs {
-			if f := path.Join(dir, plain); t.has(f) && inside(f) {
-				return resolution{local, f, dir}
-			}
+	for _, dir := range u.dirs {
+		if f := path.Join(dir, plain); t.has(f) && inside(f) {
+			return resolution{local, f, dir}
 		}
-	}
-	if made, ok := t.configured(plain); ok {
-		return resolution{how: ofCMake, file: made}
 	}
 	if !quoted && t.Machine.has(plain) {
 		return resolution{how: ofSystem}
@@ -395,7 +382,7 @@ func inside(file string) bool { return file != ".." && !strings.HasPrefix(file, 
 
 // nearest returns the file of the tree whose path ends with the include's, nearest to the includer.
 // Folders that shadow system headers come last.
-func (t *Tree) nearest(from, plain string, quoted bool) (file, dir string) {
+func (t *tree) nearest(from, plain string, quoted bool) (file, dir string) {
 	if strings.HasPrefix(plain, "/") {
 		return "", ""
 	}
