@@ -26,7 +26,7 @@ import (
 // A compile has no forms if its output may depend on comments or on the bytes of a header. That is
 // so if its options are not known to ignore comments (host.IgnoresComments), or if its compiler may
 // add options. It is also so if the compile printed something, since messages show lines.
-// HoldsInTokens checks the remaining cases: headers that use clocks or are read by the assembler,
+// IsValidInTokens checks the remaining cases: headers that use clocks or are read by the assembler,
 // and headers that #pragma once may treat as one.
 
 // formVersion is part of each digest. Increment it when normal forms change.
@@ -71,9 +71,9 @@ func (d *Discovery) NormalForms(a *graph.Action, rec *cache.Record) (forms []cac
 	return forms
 }
 
-// HoldsInTokens reports whether everything that a record discovered is unchanged, except for
+// IsValidInTokens reports whether everything that a record discovered is unchanged, except for
 // comments in headers.
-func (d *Discovery) HoldsInTokens(a *graph.Action, rec *cache.Record) bool {
+func (d *Discovery) IsValidInTokens(a *graph.Action, rec *cache.Record) bool {
 	now, changed := *rec, map[string]bool{}
 	now.Discovered = slices.Clone(rec.Discovered)
 	for _, form := range rec.Forms {
@@ -84,7 +84,7 @@ func (d *Discovery) HoldsInTokens(a *graph.Action, rec *cache.Record) bool {
 		}
 		now.Discovered[i].Digest, changed[form.Path] = is, true
 	}
-	if len(changed) == 0 || !d.Holds(a, &now) || d.CommandTellsTime(a) {
+	if len(changed) == 0 || !d.IsValid(a, &now) || d.CommandTellsTime(a) {
 		return false
 	}
 	for _, found := range [][]cache.FileDigest{rec.Discovered, now.Discovered} {

@@ -131,8 +131,8 @@ func (d *Discovery) mentioned(a *graph.Action, found []cache.FileDigest) (used [
 	return used
 }
 
-// Holds reports whether everything that a record discovered is unchanged.
-func (d *Discovery) Holds(a *graph.Action, rec *cache.Record) bool {
+// IsValid reports whether everything that a record discovered is unchanged.
+func (d *Discovery) IsValid(a *graph.Action, rec *cache.Record) bool {
 	for range d.Changes(a, rec) {
 		return false
 	}

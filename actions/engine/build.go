@@ -149,7 +149,7 @@ func (b *build) runPart(part *partialPlan, t *Tree) (sum sched.Summary, out outc
 		sum.UpToDate += rest
 	}
 	r.finish(sum, part.graph, part.want, part.Fallbacks)
-	if len(t.runner.Misparses()) > 0 && r.Context.Err() == nil {
+	if len(t.runner.SplitFailures()) > 0 && r.Context.Err() == nil {
 		return sum, outcome{reason: needsFullPlan}, nil
 	}
 	if err == nil && !sum.Interrupted {

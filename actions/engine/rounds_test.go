@@ -36,7 +36,7 @@ type fakeBuild struct {
 type fakeRunner struct {
 	*fakeBuild
 	tree      *Tree
-	misparses []execute.Misparse
+	misparses []execute.SplitFailure
 
 	mu   sync.Mutex
 	keys map[graph.ActionID]cache.Key
@@ -154,7 +154,7 @@ func (r *fakeRunner) Uses(ids []graph.ActionID, use func(graph.ActionID, string)
 	return nil
 }
 
-func (r *fakeRunner) Misparses() []execute.Misparse { return r.misparses }
+func (r *fakeRunner) SplitFailures() []execute.SplitFailure { return r.misparses }
 
 // fake builds with fake runners, and checks what the build does. If it sets build.rounds, the build
 // has so many runs of the scheduler.
@@ -164,7 +164,7 @@ func (p *project) fake(what string, build fakeBuild, want, ended string, sum sch
 	f.opened = func(t *Tree) {
 		r := &fakeRunner{fakeBuild: &build, tree: t, keys: map[graph.ActionID]cache.Key{}, done: map[string]chan struct{}{}}
 		if rounds++; rounds <= build.misparsed {
-			r.misparses = []execute.Misparse{{Question: fmt.Sprintf("hip\n%s %d", what, rounds), Pass: "clang a.hip", Said: "unknown argument"}}
+			r.misparses = []execute.SplitFailure{{Question: fmt.Sprintf("hip\n%s %d", what, rounds), Pass: "clang a.hip", Said: "unknown argument"}}
 		}
 		t.runner, build.cancel = r, f.stop
 		f.run.Options.Jobs, f.run.Options.KeepGoing = 4, max(1, build.keep)

@@ -22,7 +22,7 @@ import (
 type splitFailure struct {
 	Kbuild string `json:"kbuild"` // the digest of the program
 	Tools  string `json:"tools"`  // probe.Fingerprint
-	execute.Misparse
+	execute.SplitFailure
 }
 
 // splitFailuresText is the name of the text with the split failures in the build tree's database.
@@ -98,7 +98,7 @@ func (b *build) useSplitFailures(p *Project, t *Tree) {
 func (b *build) noteSplitFailures(p *Project, t *Tree) (out outcome, err error) {
 	id := toolFingerprint(p.Facts)
 	var found []splitFailure
-	for _, m := range t.runner.Misparses() {
+	for _, m := range t.runner.SplitFailures() {
 		if _, known := p.SplitFailures[m.Question]; known {
 			continue
 		}

@@ -49,8 +49,8 @@ type runner interface {
 	// Uses calls use for the paths that actions depend on, except files that other actions write.
 	// It returns the folders that compilers searched.
 	Uses(ids []graph.ActionID, use func(id graph.ActionID, path string)) (searched []string)
-	// Misparses returns the dry runs that kbuild was found to misparse.
-	Misparses() []execute.Misparse
+	// SplitFailures returns the dry runs that kbuild was found to misparse.
+	SplitFailures() []execute.SplitFailure
 }
 
 // Large reports whether a build has so many actions that memory counts for more than the time to
@@ -77,7 +77,7 @@ func (p *Project) openTree(t *Tree) error {
 	for question := range p.SplitFailures {
 		failures[question] = true
 	}
-	return t.open(p.Cache, execute.Config{Graph: p.Graph, Root: p.Root, Tools: tools, Plain: plain, Misparsed: failures})
+	return t.open(p.Cache, execute.Config{Graph: p.Graph, Root: p.Root, Tools: tools, Plain: plain, Unsplit: failures})
 }
 
 // openDatabase opens the database, unless it is open.

@@ -87,7 +87,7 @@ type Config struct {
 	Warn     func(string) // reports trouble with the cache, at most once
 	Remote   Remote       // nil without remote execution
 
-	Misparsed map[string]bool // keys of the dry runs that are known to be misparsed
+	Unsplit map[string]bool // keys of dry runs whose compilers run unsplit: see SplitFailure
 }
 
 // Runner implements sched.Runner and sched.Distributor.
@@ -102,7 +102,7 @@ type Runner struct {
 	scratches     *scratches
 	canonical     *canonicalizer
 	stability     *stability
-	misparses     *misparses
+	splitFailures *splitFailures
 	frontEnds     atomic.Int64 // number of front ends running now, see run.HugePages
 	printed       sync.Map     // outputs of passes: see withoutRepeats
 
@@ -140,7 +140,7 @@ func New(c Config) *Runner {
 		base: c.Base}
 	r.stability = &stability{buildTree: r.tree, discovery: r.discovery, records: c.Records,
 		env: c.Env, begun: c.Begun, clock: kernelClock{}}
-	r.misparses = &misparses{r: r}
+	r.splitFailures = &splitFailures{r: r}
 	return r
 }
 
@@ -185,7 +185,7 @@ func (r *Runner) lookUp(
 		return nil, ""
 	}
 	rec = r.recorded(a, key)
-	if rec != nil && (r.discovery.Holds(a, rec) || r.discovery.HoldsInTokens(a, rec)) &&
+	if rec != nil && (r.discovery.IsValid(a, rec) || r.discovery.IsValidInTokens(a, rec)) &&
 		(a.Intermediate && len(rec.Outputs) == len(a.Outputs) ||
 			!a.Intermediate && r.hasOutputs(rec)) {
 		return rec, sched.UpToDate
@@ -242,7 +242,7 @@ func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *ca
 // firstValid returns the first valid record of a, or nil.
 func (r *Runner) firstValid(a *graph.Action, recs []*cache.Record) *cache.Record {
 	for _, rec := range recs {
-		if r.discovery.Holds(a, rec) && sameOutputs(rec, a) {
+		if r.discovery.IsValid(a, rec) && sameOutputs(rec, a) {
 			return rec
 		}
 	}
@@ -410,7 +410,7 @@ func (r *Runner) ExecuteRemote(
 		return res
 	}
 	r.tree.forget(a)
-	r.misparses.confirm(ctx, a, res)
+	r.splitFailures.confirm(ctx, a, res)
 	if own := (*check.OwnVariables)(nil); errors.As(res.Err, &own) {
 		res.Help = own.Help()
 	} else if !r.Verbatim {
@@ -696,9 +696,6 @@ func (r *Runner) Counters() cache.Counters {
 	defer r.mu.Unlock()
 	return r.counters
 }
-
-// Misparses returns the dry runs that this run found to be misparsed, sorted.
-func (r *Runner) Misparses() []Misparse { return r.misparses.all() }
 
 // TellsTime reports whether an output of this run contains the time of the build or of a file.
 func (r *Runner) TellsTime() bool {

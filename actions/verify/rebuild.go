@@ -91,7 +91,7 @@ func (v *Rebuild) compare(again *execute.Rerun) Difference {
 
 // newlyRead returns the files that the second run read, and the first did not read with this
 // content. A header with a normal form may have other comments than the first run read
-// (discover.HoldsInTokens). Then a comparison of the outputs is enough.
+// (discover.IsValidInTokens). Then a comparison of the outputs is enough.
 func newlyRead(first, second *cache.Record) []string {
 	known := map[string]cache.Digest{}
 	for _, f := range first.Discovered {

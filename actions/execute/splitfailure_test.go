@@ -13,7 +13,7 @@ import (
 // A pass that fails where the compiler as one command succeeds was misparsed, unless a signal ended
 // it, memory was short, or it is known: of a compiler that runs as one command already, such as a
 // preprocessor that its key needs, nothing is learned by building again.
-func TestConfirmMisparse(t *testing.T) {
+func TestConfirmSplitFailure(t *testing.T) {
 	const question = "hip\n-###\n"
 	for name, c := range map[string]struct {
 		err     error
@@ -36,13 +36,13 @@ func TestConfirmMisparse(t *testing.T) {
 			if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o777), os.WriteFile(filepath.Join(dir, "killed"), []byte("#!/bin/sh\nkill -9 $$\n"), 0o777)); err != nil {
 				t.Fatal(err)
 			}
-			m := New(Config{Graph: &graph.Graph{}, Root: dir, State: dir, Env: os.Environ(), Misparsed: c.known}).misparses
+			m := New(Config{Graph: &graph.Graph{}, Root: dir, State: dir, Env: os.Environ(), Unsplit: c.known})
 			a := &graph.Action{Kind: graph.Preprocess, Name: "a.hip", Archs: []string{"gfx906"}, Work: graph.Work{Driver: &graph.Driver{Argv: []string{c.plain}, DryRunKey: question}}}
 			res := sched.Result{Status: sched.Failed, Argv: []string{"clang++"}, Err: c.err, Output: []byte(c.printed)}
 			for range 2 {
-				m.confirm(t.Context(), a, res)
+				m.splitFailures.confirm(t.Context(), a, res)
 			}
-			found := m.all()
+			found := m.SplitFailures()
 			if len(found) != c.want {
 				t.Fatalf("misparsed: %+v", found)
 			}
