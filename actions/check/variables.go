@@ -110,7 +110,7 @@ func Variables(ctx context.Context, b Build, root string, a *graph.Action) error
 		}
 	}
 	for _, by := range slices.Sorted(maps.Keys(names)) {
-		e.says = append(e.says, fmt.Sprintf("%s each have their own %s", by, strings.Join(names[by], ", ")))
+		e.says = append(e.says, by+" each have their own "+strings.Join(names[by], ", "))
 	}
 	if e.says == nil {
 		return nil

@@ -40,14 +40,15 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 	m := canonicalTexts{outputs: map[string]cache.Output{}}
 	for i, o := range a.Outputs {
 		raw := a.Kind == graph.Preprocess && i == 0
-		canon := slices.IndexFunc(a.Step().CanonicalForms, func(t graph.CanonicalForm) bool { return t.Raw == o })
+		canon := slices.IndexFunc(a.Step().CanonicalForms, func(t graph.CanonicalForm) bool {
+			return t.Raw == o
+		})
 		stub := strings.HasSuffix(o, ".stub.c")
 		code := a.Kind == graph.Cudafe && i == 0
 		if !raw && canon < 0 && !stub && !code {
 			continue
 		}
-		name := dir.output(i, o)
-		text, err := regular.Append(c.buffer(), name)
+		text, err := regular.Append(c.buffer(), dir.output(i, o))
 		if err != nil {
 			return m, err
 		}
@@ -59,18 +60,24 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			text, used = pptext.TakeMacros(text, a.Step().Macros...)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
 		case stub: // a stub names itself in line markers
-			text, changed = bytes.ReplaceAll(text, []byte(dir.seen().output(i, o)), []byte(nvcc.StubName)), true
+			itself := []byte(dir.seen().output(i, o))
+			text, changed = bytes.ReplaceAll(text, itself, []byte(nvcc.StubName)), true
 		}
 		if comments, files := c.discovery.IncbinDigests(a, text); comments != nil {
 			text, changed = append(text, comments...), true
 			m.incbins = append(m.incbins, files...)
 		}
-		if err := c.finish(a, m, name, o, text, changed); err != nil {
+		if err := c.finish(a, dir, m, o, text, changed); err != nil {
 			return m, err
 		}
 		if raw && files != "" {
-			list := listFiles(text, placed, a.Step().WithoutSystem)
-			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, files), files), []byte(list), 0o666); err != nil {
+			list := []string{Anywhere}
+			if placed {
+				list[0] = Placed
+			}
+			list = append(list, pptext.Files(text, a.Step().WithoutSystem)...)
+			lines := []byte(strings.Join(list, "\n"))
+			if err := os.WriteFile(dir.named(a, files), lines, 0o666); err != nil {
 				return m, err
 			}
 		}
@@ -78,7 +85,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			t := a.Step().CanonicalForms[canon]
 			out, _ := pptext.AppendCanonical(c.buffer(), text,
 				pptext.Options{DropFalse: t.DropFalse, Base: c.base})
-			if err := c.finish(a, m, dir.output(slices.Index(a.Outputs, t.Canon), t.Canon), t.Canon, out, true); err != nil {
+			if err := c.finish(a, dir, m, t.Canon, out, true); err != nil {
 				return m, err
 			}
 			c.buffers.Put(&out)
@@ -88,17 +95,8 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 	return m, nil
 }
 
-// listFiles returns the list of the files that a text comes from. The first line reports whether
-// the text depends on the place of its base.
-func listFiles(text []byte, placed, withoutSystem bool) string {
-	first := Anywhere
-	if placed {
-		first = Placed
-	}
-	return strings.Join(append([]string{first}, pptext.Files(text, withoutSystem)...), "\n")
-}
-
-// Anywhere and Placed are the first lines of the list of a text's files: see pptext.Placed.
+// Anywhere and Placed are the first lines of the list of the files that a text comes from. Placed
+// means that the text depends on the place of its base: see pptext.Placed.
 const (
 	Anywhere = "*anywhere"
 	Placed   = "*placed"
@@ -106,14 +104,16 @@ const (
 
 // finish stores the digest of an output. It writes the file if the text changed and some command
 // reads it.
-func (c *canonicalizer) finish(a *graph.Action, m canonicalTexts, name, output string, text []byte, changed bool) error {
-	m.outputs[output] = cache.Output{Path: output, Digest: sha256.Sum256(text), Size: int64(len(text)), Unkept: a.Transient}
+func (c *canonicalizer) finish(
+	a *graph.Action, dir scratch, m canonicalTexts, output string, text []byte, changed bool,
+) error {
+	m.outputs[output] = cache.Output{Path: output, Digest: sha256.Sum256(text),
+		Size: int64(len(text)), Unkept: a.Transient}
 	switch {
 	case a.Transient && !c.intermediates.isRead(output):
-		os.Remove(name)
-		return nil
+		os.Remove(dir.named(a, output))
 	case changed:
-		return os.WriteFile(name, text, 0o666)
+		return os.WriteFile(dir.named(a, output), text, 0o666)
 	}
 	return nil
 }

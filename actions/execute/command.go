@@ -63,7 +63,7 @@ func (r *Runner) command(
 	if discover.IsTraced(a) && discover.TellsUser(a) {
 		out.Output = append(out.Output, r.discovery.Trace(dir.traceFile()).Rest...)
 	}
-	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown(a),
+	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown,
 		Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS, Worker: out.Worker}
 	if err != nil {
 		res.Status, res.Err = sched.Failed, err
@@ -335,7 +335,7 @@ func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Comma
 			c.Argv[i] = names.Replace(arg)
 		}
 		if a.Step().EmptyCwd && a.Kind == graph.NVLink {
-			c.Argv = toolchain.MapLibraryFolders(c.Argv, func(dir string) string { return cache.Absolute(r.Root, dir) })
+			c.Argv = toolchain.MapLibraryFolders(c.Argv, r.tree.abs)
 		}
 		return c, nil
 	}

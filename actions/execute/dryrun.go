@@ -78,7 +78,9 @@ func (d *DryRun) Execute(ctx context.Context, a *graph.Action) sched.Result {
 func (d *DryRun) stale(a *graph.Action) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Concat(a.Reads(), a.OrderOnly), func(in string) bool { return !d.unknown[in] })
+	return slices.DeleteFunc(slices.Concat(a.Reads(), a.OrderOnly), func(in string) bool {
+		return !d.unknown[in]
+	})
 }
 
 func (d *DryRun) mark(a *graph.Action) {

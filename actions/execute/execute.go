@@ -27,9 +27,9 @@
 // kbuild may be killed at any moment. Until publish, the outputs of the last run are in place with
 // their record, which is valid if the edit is undone. In publish some outputs are new, and the last
 // record names the old digests: the action runs again, or is restored. Once the new record is
-// appended, the action is up to date; that the cache lacks it costs another machine a run. A command
-// that writes in place has no scratch folder. Its old outputs are removed before it starts, so what
-// it leaves fits no record. What is left in scratch folders is removed by the next build.
+// appended, the action is up to date; that the cache lacks it costs another machine a run. A
+// command that writes in place removes its old outputs first, so what it leaves fits no record. The
+// next build removes what is left in scratch folders.
 package execute
 
 import (
@@ -563,8 +563,7 @@ func (r *Runner) capture(
 		}
 	}
 	if d := a.Step().DepfileOutput; d != "" {
-		name := dir.output(slices.Index(a.Outputs, d), d)
-		if err := regular.Copy(dir.depfile(), name); err != nil {
+		if err := regular.Copy(dir.depfile(), dir.named(a, d)); err != nil {
 			return nil, false, fmt.Errorf("the command ended well and did not write its "+
 				"dependency file: %w", err)
 		}

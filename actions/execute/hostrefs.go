@@ -16,8 +16,8 @@ import (
 
 // refsArgv is the command of a device link that keeps what plain host code refers to.
 type refsArgv struct {
-	argv     []string
-	keepsAll bool
+	argv  []string
+	shown []string // the command as a user could run it
 	// the object with added names, and the one that it replaces, as commands see them
 	from, to string
 }
@@ -25,7 +25,7 @@ type refsArgv struct {
 // withHostRefs adds the names that plain host code refers to, to the first input that can take
 // them. If no input can, the link keeps everything.
 func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (refsArgv, error) {
-	out := refsArgv{argv: argv}
+	out := refsArgv{argv: argv, shown: a.Argv}
 	if a.Link().HostRefs == "" {
 		return out, nil
 	}
@@ -37,53 +37,40 @@ func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (ref
 	if len(names) == 0 {
 		return out, nil
 	}
-	if names[0] != "*" {
-		for _, in := range a.Inputs {
-			if content := takesRefs(cache.Absolute(root, in), names); content != nil {
-				return out, out.replaceInput(root, a, in, content, dir)
+	for _, in := range a.Inputs {
+		if names[0] == "*" {
+			break
+		}
+		content, err := regular.Read(cache.Absolute(root, in))
+		if err == nil && strings.HasSuffix(in, ".a") {
+			content, err = fatbin.ArchiveWithHostRefs(content, names)
+		} else if err == nil {
+			content, err = fatbin.WithHostRefs(content, names)
+		}
+		if err != nil {
+			continue // it cannot take names
+		}
+		file := filepath.Join(dir.file("refs"), filepath.Base(in))
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			return out, fmt.Errorf("making a temporary folder: %w", err)
+		}
+		if err := os.WriteFile(file, content, 0o666); err != nil {
+			return out, fmt.Errorf("writing an input of %s: %w", a.Name, err)
+		}
+		out.from, out.to = file, cache.Absolute(root, in)
+		if !a.Step().EmptyCwd {
+			out.from, out.to = dir.seen().file("refs")+"/"+filepath.Base(in), in
+		}
+		out.argv = slices.Clone(argv)
+		for i, arg := range argv {
+			if arg == in {
+				out.argv[i] = out.from
 			}
 		}
+		return out, nil
 	}
-	out.keepsAll = true
-	out.argv = keepAll(a, argv)
+	out.argv, out.shown = keepAll(a, argv), keepAll(a, a.Argv)
 	return out, nil
-}
-
-// takesRefs returns an input of a device link with names added, or nil if it cannot take them.
-func takesRefs(input string, names []string) []byte {
-	data, err := regular.Read(input)
-	if err != nil {
-		return nil
-	}
-	add := fatbin.WithHostRefs
-	if strings.HasSuffix(input, ".a") {
-		add = fatbin.ArchiveWithHostRefs
-	}
-	if data, err = add(data, names); err != nil {
-		return nil
-	}
-	return data
-}
-
-func (out *refsArgv) replaceInput(root string, a *graph.Action, input string, content []byte, dir scratch) error {
-	file := filepath.Join(dir.file("refs"), filepath.Base(input))
-	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-		return fmt.Errorf("making a temporary folder: %w", err)
-	}
-	if err := os.WriteFile(file, content, 0o666); err != nil {
-		return fmt.Errorf("writing an input of %s: %w", a.Name, err)
-	}
-	out.from, out.to = file, cache.Absolute(root, input)
-	if !a.Step().EmptyCwd {
-		out.from, out.to = dir.seen().file("refs")+"/"+filepath.Base(input), input
-	}
-	out.argv = slices.Clone(out.argv)
-	for i, arg := range out.argv {
-		if arg == input {
-			out.argv[i] = out.from
-		}
-	}
-	return nil
 }
 
 // keepAll returns the command of a device link that removes nothing.
@@ -91,15 +78,8 @@ func keepAll(a *graph.Action, argv []string) []string {
 	if a.Kind == graph.NVLink {
 		return slices.Insert(slices.Clone(argv), 1, nvcc.KeepAll)
 	}
-	return slices.Insert(slices.Clone(argv), slices.Index(argv, "-dlink")+1, "-Xnvlink", nvcc.KeepAll)
-}
-
-// shown returns the command as a user could run it.
-func (v refsArgv) shown(a *graph.Action) []string {
-	if v.keepsAll {
-		return keepAll(a, a.Argv)
-	}
-	return a.Argv
+	at := slices.Index(argv, "-dlink") + 1
+	return slices.Insert(slices.Clone(argv), at, "-Xnvlink", nvcc.KeepAll)
 }
 
 // printed replaces the input's temporary name in messages by the name that the user knows.

@@ -224,7 +224,8 @@ func (k *keys) roles(a *graph.Action) *strings.Replacer {
 // which one it is.
 func keyName(file string) string {
 	base := path.Base(file)
-	if arch, rest, ok := strings.Cut(base, "."); ok && (strings.HasPrefix(arch, "compute_") || strings.HasPrefix(arch, "sm_")) {
+	arch, rest, ok := strings.Cut(base, ".")
+	if ok && (strings.HasPrefix(arch, "compute_") || strings.HasPrefix(arch, "sm_")) {
 		return rest
 	}
 	return base

@@ -147,7 +147,9 @@ func (o *origins) action(a *graph.Action) error {
 
 // absolutePath matches an absolute path in an argument: alone, after a one-letter option, or behind
 // =, a comma or a colon.
-var absolutePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|^-[A-Za-z]|[=,:])/[^=,:]*`) })
+var absolutePath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(^|^-[A-Za-z]|[=,:])/[^=,:]*`)
+})
 
 // placeless spells an argument or a file independently of the project's folder.
 func (p *provenance) placeless(arg string) string {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,7 +71,8 @@ func (t *scratches) place(a *graph.Action) (scratch, error) {
 
 // oneFile reports whether a writes only one file, besides a dependency file.
 func oneFile(a *graph.Action) bool {
-	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 && len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
+	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 &&
+		len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
 }
 
 // open creates the folder, once.
@@ -142,7 +144,10 @@ func (s scratch) makeFolders(a *graph.Action) error {
 
 // again returns the scratch of a second command of the same action.
 func (s scratch) again() scratch {
-	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again", traced: s.traced, local: s.local}
+	again := s
+	again.dir, again.rel, again.name = s.file("again"), s.seen().file("again"), ""
+	again.tmp += "/again"
+	return again
 }
 
 // cwd returns the working directory of a's command.
@@ -169,6 +174,11 @@ func (s scratch) output(i int, output string) string {
 		return filepath.Join(s.dir, baseName(output))
 	}
 	return filepath.Join(s.dir, strconv.Itoa(i), baseName(output))
+}
+
+// named returns the file that the output of a with a name is written to.
+func (s scratch) named(a *graph.Action, output string) string {
+	return s.output(slices.Index(a.Outputs, output), output)
 }
 
 // baseName returns the name of an output in a folder of its own. It is the base name of the output,

@@ -81,7 +81,9 @@ func (s *stability) start(a *graph.Action) cache.Moment {
 
 // early reports whether a command started so early that files from before this kbuild are too
 // recent.
-func (s *stability) early(start time.Time) bool { return !start.After(s.begun.Add(2 * cache.FileTick)) }
+func (s *stability) early(start time.Time) bool {
+	return !start.After(s.begun.Add(2 * cache.FileTick))
+}
 
 // unchanged reports whether a file has a digest, and had it when a command started. A file that
 // another action of the graph writes may be recent, so its time does not count.
@@ -112,7 +114,8 @@ func (s *stability) tool(a *graph.Action) bool {
 	if unix.Lstat(file, &link) != nil || unix.Stat(file, &program) != nil {
 		return false
 	}
-	return !time.Unix(link.Ctim.Unix()).After(s.begun) && !time.Unix(program.Ctim.Unix()).After(s.begun)
+	return !time.Unix(link.Ctim.Unix()).After(s.begun) &&
+		!time.Unix(program.Ctim.Unix()).After(s.begun)
 }
 
 // inputs reports whether the tool and the inputs of a are still those of its key.

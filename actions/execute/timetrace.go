@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
-// takeTimeTraces moves the time traces of clang's passes to the last outputs of a: one for the host and
-// one for each architecture. clang writes the host trace beside the object, if it writes the
+// takeTimeTraces moves the time traces of clang's passes to the last outputs of a: one for the host
+// and one for each architecture. clang writes the host trace beside the object, if it writes the
 // object. It writes the others among its temporary files, under random names. No option sets these
 // paths, so another version of clang may use other ones. A missing trace does not fail the compile:
 // its output is an empty trace.

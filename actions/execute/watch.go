@@ -38,7 +38,9 @@ func (r *Runner) Observed(ids []graph.ActionID) (observed []cache.Observation, o
 
 // Uses calls use for the paths that actions depend on, except files that other actions of the graph
 // write: see discover. It returns the folders that the compilers searched, sorted.
-func (r *Runner) Uses(ids []graph.ActionID, use func(id graph.ActionID, path string)) (searched []string) {
+func (r *Runner) Uses(
+	ids []graph.ActionID, use func(id graph.ActionID, path string),
+) (searched []string) {
 	return discover.Searched(func(yield func(discover.Recorded) bool) {
 		for of := range r.lastRecords(ids) {
 			for _, p := range r.discovery.Uses(of) {

@@ -74,7 +74,9 @@ func (w walker) walk(name string) place {
 
 // elements returns the names in a path.
 func elements(name string) []string {
-	return slices.DeleteFunc(strings.Split(name, "/"), func(s string) bool { return s == "" || s == "." })
+	return slices.DeleteFunc(strings.Split(name, "/"), func(s string) bool {
+		return s == "" || s == "."
+	})
 }
 
 // pathSet is a set of paths, compared by where they lead.
