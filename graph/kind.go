@@ -62,6 +62,10 @@ type KindInfo struct {
 
 	Shared bool // several links may plan the same action
 
+	// Its command writes a single file besides a dependency file, and names no temporary file after
+	// it.
+	SingleFile bool
+
 	// Of a device compiler: it allocates memory in many small pieces, which huge pages speed up.
 	FrontEnd bool
 
@@ -122,7 +126,7 @@ var kinds = []KindInfo{
 	{Kind: DeviceCode, Does: "source or preprocessed text to a code object, LLVM bitcode or PTX of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Portable: true},
 	{Kind: Compile, Does: "source to an object with device code, by one command", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
 	{Kind: HostPart, Does: "host code that the compiler of device code made, to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true},
-	{Kind: HostCompile, Does: "C, C++ or assembler to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib},
+	{Kind: HostCompile, Does: "C, C++ or assembler to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, SingleFile: true},
 	{Kind: Fatbinary, Shared: true, Does: "device code of all architectures to one fatbin", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true, Unnamed: true},
 	{Kind: Bundle, Does: "code objects of all architectures, or bitcode and a host object, to one file", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true},
 	{Kind: Join, Does: "host object and device code to the object that the compiler would make", Lane: LanePack, Cost: time.Millisecond, InProcess: true},
@@ -131,7 +135,7 @@ var kinds = []KindInfo{
 	{Kind: Manifest, Does: "says what the artifacts of a module are, as JSON", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
 	{Kind: Embed, Does: "writes the C source and the header of an embedded module", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
 	{Kind: References, Shared: true, Does: "PTX that refers to the functions that LTO-IR defines, for --check-link", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
-	{Kind: Archive, Does: "objects to a static library", Lane: LaneArchive, Cost: time.Second, Memory: 128 * mib, Small: true},
+	{Kind: Archive, Does: "objects to a static library", Lane: LaneArchive, Cost: time.Second, Memory: 128 * mib, Small: true, SingleFile: true},
 	{Kind: drawPrebuilt, Does: "a library that was built elsewhere", Lane: lanePrebuilt},
 	{Kind: Unbundle, Shared: true, Does: "what an archive of AMD code holds for one architecture", Lane: LaneDevLink, Cost: time.Second, Memory: 128 * mib, Small: true},
 	{Kind: Slice, Shared: true, Does: "what a device link of one architecture reads of an object or archive", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},

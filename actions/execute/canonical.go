@@ -60,7 +60,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			text, used = pptext.TakeMacros(text, a.Step().Macros...)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
 		case stub: // a stub names itself in line markers
-			itself := []byte(dir.seen().output(i, o))
+			itself := []byte(dir.relative().output(i, o))
 			text, changed = bytes.ReplaceAll(text, itself, []byte(nvcc.StubName)), true
 		}
 		if comments, files := c.discovery.IncbinDigests(a, text); comments != nil {

@@ -318,9 +318,9 @@ func (c *Command) Depfile() string         { return c.dir.depfile() }
 
 // Names reports whether an argument of the command names output i.
 func (c *Command) Names(i int) bool {
-	file, seen := c.Output(i), c.dir.seen().output(i, c.Action.Outputs[i])
+	file, rel := c.Output(i), c.dir.relative().output(i, c.Action.Outputs[i])
 	return slices.ContainsFunc(c.Argv, func(arg string) bool {
-		return strings.HasSuffix(arg, file) || strings.HasSuffix(arg, seen)
+		return strings.HasSuffix(arg, file) || strings.HasSuffix(arg, rel)
 	})
 }
 
@@ -358,7 +358,7 @@ func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Comma
 // tempNames returns the temporary names of the files that a's command writes, by the names in its
 // argv. An in-place command writes the outputs themselves.
 func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
-	rel := dir.seen()
+	rel := dir.relative()
 	names := map[string]string{}
 	for i, o := range a.Outputs {
 		if !a.InPlace {
@@ -383,7 +383,7 @@ func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
 
 // passNames returns a replacer for the names of files in the command of a pass.
 func passNames(root string, a *graph.Action, dir scratch) *strings.Replacer {
-	rel := dir.seen()
+	rel := dir.relative()
 	if a.Step().EmptyCwd {
 		rel = dir
 	}
@@ -430,7 +430,7 @@ func (c *Command) respond() ([]string, error) {
 	if err := os.WriteFile(c.File("args.rsp"), []byte(text.String()), 0o666); err != nil {
 		return nil, fmt.Errorf("writing a response file: %w", err)
 	}
-	name := c.dir.seen().file("args.rsp")
+	name := c.dir.relative().file("args.rsp")
 	if rsp.Flag == cuda.OptionsFile.Flag {
 		name = toolchain.ListWord(name)
 	}
@@ -463,7 +463,7 @@ func stage(root string, a *graph.Action, dir scratch) error {
 // staged returns the folder of staged files, escaped for a string literal.
 func staged(a *graph.Action, dir scratch) string {
 	if !a.Step().EmptyCwd {
-		dir = dir.seen()
+		dir = dir.relative()
 	}
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(dir.file("in"))
 }

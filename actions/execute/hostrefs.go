@@ -59,7 +59,7 @@ func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (ref
 		}
 		out.from, out.to = file, cache.Absolute(root, in)
 		if !a.Step().EmptyCwd {
-			out.from, out.to = dir.seen().file("refs")+"/"+filepath.Base(in), in
+			out.from, out.to = dir.relative().file("refs")+"/"+filepath.Base(in), in
 		}
 		out.argv = slices.Clone(argv)
 		for i, arg := range argv {

@@ -28,7 +28,7 @@ import (
 // reason dependency files stay until the end of the build.
 type scratch struct {
 	dir string // absolute
-	// dir as commands see it: relative to the root if possible, so that no absolute path gets into
+	// dir as commands name it: relative to the root if possible, so that no absolute path gets into
 	// an output
 	rel  string
 	name string // a name in dir, if other actions use dir too
@@ -71,7 +71,7 @@ func (t *scratches) place(a *graph.Action) (scratch, error) {
 
 // oneFile reports whether a writes only one file, besides a dependency file.
 func oneFile(a *graph.Action) bool {
-	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 &&
+	return a.Kind.Info().SingleFile && len(a.Outputs) == 1 &&
 		len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
 }
 
@@ -145,7 +145,7 @@ func (s scratch) makeFolders(a *graph.Action) error {
 // again returns the scratch of a second command of the same action.
 func (s scratch) again() scratch {
 	again := s
-	again.dir, again.rel, again.name = s.file("again"), s.seen().file("again"), ""
+	again.dir, again.rel, again.name = s.file("again"), s.relative().file("again"), ""
 	again.tmp += "/again"
 	return again
 }
@@ -158,8 +158,8 @@ func (s scratch) cwd(root string, a *graph.Action) string {
 	return root
 }
 
-// seen returns s with its files as commands see them.
-func (s scratch) seen() scratch {
+// relative returns s with its files as commands name them.
+func (s scratch) relative() scratch {
 	s.dir = s.rel
 	return s
 }
@@ -201,7 +201,7 @@ func (s scratch) removeFrom(printed, root, buildDir string, a *graph.Action) str
 		printed = strings.ReplaceAll(printed, root+"/", "")
 	}
 	if s.name != "" {
-		printed = strings.ReplaceAll(printed, s.seen().output(0, ""), path.Base(a.Outputs[0]))
+		printed = strings.ReplaceAll(printed, s.relative().output(0, ""), path.Base(a.Outputs[0]))
 	} else {
 		printed = strings.ReplaceAll(printed, s.rel+"/", "")
 	}

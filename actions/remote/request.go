@@ -146,7 +146,7 @@ func (p *request) addEnv() error {
 			}
 			e = name + "=" + p.name(value)
 		case strings.Contains(value, "/") && e != toolchain.Anywhere:
-			return fmt.Errorf("nobody knows what %s names", e)
+			return errUnknown(e)
 		}
 		env = append(env, e)
 	}
@@ -249,13 +249,13 @@ func (p *request) argument(ctx context.Context, before, arg string) (string, err
 	switch at := strings.Index(arg, "=/"); {
 	case strings.HasPrefix(arg, "/"):
 	case strings.HasPrefix(arg, "-L/") && strings.Contains(arg, ","): // several folders, for nvlink
-		return "", fmt.Errorf("nobody knows what %s names", arg)
+		return "", errUnknown(arg)
 	case strings.HasPrefix(arg, "-L/"):
 		option, file = "-L", arg[2:]
 	case at > 0:
 		option, file = arg[:at+1], arg[at+1:]
 	case strings.Contains(arg, " /"), strings.Contains(arg, ",/"), strings.HasPrefix(arg, "-I"):
-		return "", fmt.Errorf("nobody knows what %s names", arg)
+		return "", errUnknown(arg)
 	default:
 		return arg, nil
 	}
@@ -270,11 +270,16 @@ func (p *request) argument(ctx context.Context, before, arg string) (string, err
 	case option == "-nvvmpath=":
 		return option + name, p.addNVVM(ctx, file)
 	case info.IsDir() && option != "-L":
-		return "", fmt.Errorf("nobody knows what is read in %s", file)
+		return "", errUnknown(file)
 	case !info.IsDir():
 		return option + name, p.addFiles(file)
 	}
 	return option + name, nil
+}
+
+// errUnknown returns the error of an argument or variable that may name a file or folder.
+func errUnknown(arg string) error {
+	return fmt.Errorf("%s: kbuild does not know which files are read by it", arg)
 }
 
 // addNVVM adds the files that nvlink loads by itself.

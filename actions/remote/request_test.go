@@ -96,12 +96,12 @@ func TestPack(t *testing.T) {
 func TestPackRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for text, tt := range map[string]struct{ env, args []string }{
-		"nobody knows what is read in ": {nil, []string{dir}},
-		"nobody knows what -I":          {nil, []string{"-I" + dir}},
-		"nobody knows what -X a,/b":     {nil, []string{"-X a,/b"}},
-		"nobody knows what CONFIG":      {[]string{"CONFIG=" + dir}, nil},
-		"names itself":                  {nil, []string{"--stub_file_name", filepath.Join(dir, "a.stub.c")}},
-		"is no regular file":            {nil, []string{os.DevNull}},
+		dir + ": kbuild does not know":    {nil, []string{dir}},
+		"-I" + dir + ": kbuild does not":  {nil, []string{"-I" + dir}},
+		"-X a,/b: kbuild does not know":   {nil, []string{"-X a,/b"}},
+		"CONFIG=" + dir + ": kbuild does": {[]string{"CONFIG=" + dir}, nil},
+		"names itself":                    {nil, []string{"--stub_file_name", filepath.Join(dir, "a.stub.c")}},
+		"is no regular file":              {nil, []string{os.DevNull}},
 	} {
 		if _, _, err := newRequest(t, tt.env, tt.args...); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", tt.args, err)

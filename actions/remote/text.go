@@ -49,7 +49,7 @@ func (p *request) fillText(ctx context.Context) error {
 	frontStep := answer.Steps[0]
 	output := clang.After(frontStep, "-o")
 	if len(frontStep) < 2 || frontStep[1] != "-cc1" || output == "" || len(answer.Steps) > 2 {
-		return fmt.Errorf("nobody knows what %s does for %q", p.Argv[0], p.Argv)
+		return fmt.Errorf("kbuild does not know the steps of %q", p.Argv)
 	}
 	made, back := p.Output(0), p.File("away0")
 	p.silent, p.moves[back] = true, made
@@ -120,7 +120,7 @@ func (p *request) frontEnd(args []string, source, output string) (argv []string,
 	n := len(args)
 	if n < 3 || args[n-3] != "-x" || args[n-1] != source ||
 		args[n-2] != "hip" && args[n-2] != "cuda" {
-		return nil, fmt.Errorf("nobody knows what clang compiles with %q", args)
+		return nil, fmt.Errorf("kbuild does not know what clang compiles with %q", args)
 	}
 	for i := 0; i < n-3; i++ {
 		switch arg := args[i]; {
@@ -144,7 +144,7 @@ func (p *request) frontEnd(args []string, source, output string) (argv []string,
 			strings.HasPrefix(arg, "-fcoverage-compilation-dir="):
 			argv = append(argv, arg)
 		case p.mayName(arg):
-			return nil, fmt.Errorf("nobody knows what %s names", arg)
+			return nil, errUnknown(arg)
 		default:
 			argv = append(argv, arg)
 		}
