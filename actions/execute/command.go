@@ -46,9 +46,11 @@ func (r *Runner) command(
 	if err := stage(r.Root, a, dir); err != nil {
 		return failed(err), nil
 	}
-	refs, err := withHostRefs(r.Root, a, argv, dir)
-	if err != nil {
-		return failed(err), nil
+	refs := refsArgv{argv: argv, shown: a.Argv}
+	if a.Link().HostRefs != "" {
+		if err := refs.addHostRefs(r.Root, a, dir); err != nil {
+			return failed(err), nil
+		}
 	}
 	c, err := r.newCommand(a, refs.argv, dir)
 	if err != nil {

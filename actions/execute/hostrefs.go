@@ -22,20 +22,16 @@ type refsArgv struct {
 	from, to string
 }
 
-// withHostRefs adds the names that plain host code refers to, to the first input that can take
+// addHostRefs adds the names that plain host code refers to, to the first input that can take
 // them. If no input can, the link keeps everything.
-func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (refsArgv, error) {
-	out := refsArgv{argv: argv, shown: a.Argv}
-	if a.Link().HostRefs == "" {
-		return out, nil
-	}
+func (v *refsArgv) addHostRefs(root string, a *graph.Action, dir scratch) error {
 	text, err := regular.Read(cache.Absolute(root, a.Link().HostRefs))
 	if err != nil {
-		return out, fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
+		return fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
 	}
 	names := strings.Fields(string(text))
 	if len(names) == 0 {
-		return out, nil
+		return nil
 	}
 	for _, in := range a.Inputs {
 		if names[0] == "*" {
@@ -52,25 +48,25 @@ func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (ref
 		}
 		file := filepath.Join(dir.file("refs"), filepath.Base(in))
 		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-			return out, fmt.Errorf("making a temporary folder: %w", err)
+			return fmt.Errorf("making a temporary folder: %w", err)
 		}
 		if err := os.WriteFile(file, content, 0o666); err != nil {
-			return out, fmt.Errorf("writing an input of %s: %w", a.Name, err)
+			return fmt.Errorf("writing an input of %s: %w", a.Name, err)
 		}
-		out.from, out.to = file, cache.Absolute(root, in)
+		v.from, v.to = file, cache.Absolute(root, in)
 		if !a.Step().EmptyCwd {
-			out.from, out.to = dir.relative().file("refs")+"/"+filepath.Base(in), in
+			v.from, v.to = dir.relative().file("refs")+"/"+filepath.Base(in), in
 		}
-		out.argv = slices.Clone(argv)
-		for i, arg := range argv {
+		v.argv = slices.Clone(v.argv)
+		for i, arg := range v.argv {
 			if arg == in {
-				out.argv[i] = out.from
+				v.argv[i] = v.from
 			}
 		}
-		return out, nil
+		return nil
 	}
-	out.argv, out.shown = keepAll(a, argv), keepAll(a, a.Argv)
-	return out, nil
+	v.argv, v.shown = keepAll(a, v.argv), keepAll(a, a.Argv)
+	return nil
 }
 
 // keepAll returns the command of a device link that removes nothing.

@@ -68,17 +68,12 @@ func (t *buildTree) needs(a, b *graph.Action) bool {
 
 // actions returns the actions of the complete graph.
 func (t *buildTree) actions() iter.Seq[*graph.Action] {
+	if t.outer == nil {
+		return slices.Values(t.graph.Actions)
+	}
 	return func(yield func(*graph.Action) bool) {
-		if t.outer != nil {
-			for id := range t.outer.Len() {
-				if !yield(t.outer.Action(graph.ActionID(id))) {
-					return
-				}
-			}
-			return
-		}
-		for _, a := range t.graph.Actions {
-			if !yield(a) {
+		for id := range t.outer.Len() {
+			if !yield(t.outer.Action(graph.ActionID(id))) {
 				return
 			}
 		}

@@ -61,10 +61,6 @@ extern const struct kbuild_artifact %[2]s[%[4]d];
 `, artifactHeader, symbol, entries, entries+1)
 }
 
-// embedKinds maps the kinds of artifacts to their names in the header.
-var embedKinds = map[string]string{"fatbin": "KBUILD_FATBIN", "cubin": "KBUILD_CUBIN", "ptx": "KBUILD_PTX", "ltoir": "KBUILD_LTOIR",
-	"hsaco": "KBUILD_HSACO", "bitcode": "KBUILD_BITCODE"}
-
 // embedSource returns the table in C. The assembler includes the bytes, with directives that it has
 // on every processor. Its labels are not global, so tables do not collide.
 func embedSource(symbol string, list []embedded) string {
@@ -73,8 +69,9 @@ func embedSource(symbol string, list []embedded) string {
 		label := fmt.Sprintf("%s_%d", symbol, i)
 		directive := fmt.Sprintf("\t.balign 16\n%s:\n\t.incbin %s\n\t.byte 0\n", label, cString(e.path))
 		fmt.Fprintf(&data, "\n\t%s", cString(directive))
-		fmt.Fprintf(&table, "\t{%s, %s, %s, %s, %s, %s, %s, %d},\n", cString(path.Base(e.path)), cString(e.variant), cString(e.source),
-			cString(e.arch), embedKinds[e.kind], archNumbers(e.arch), label, e.size)
+		fmt.Fprintf(&table, "\t{%s, %s, %s, %s, KBUILD_%s, %s, %s, %d},\n",
+			cString(path.Base(e.path)), cString(e.variant), cString(e.source), cString(e.arch),
+			strings.ToUpper(e.kind), archNumbers(e.arch), label, e.size)
 	}
 	var externs strings.Builder
 	for i := range list {
