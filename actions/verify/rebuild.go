@@ -1,14 +1,12 @@
 package verify
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
-	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
@@ -20,10 +18,8 @@ import (
 // that no key covers.
 type Rebuild struct {
 	twice
-	kept string // folder for outputs that differ
-
-	checked int
-	differ  []Difference
+	kept   string // folder for outputs that differ
+	differ []Difference
 }
 
 // Difference describes an action whose second run wrote or read something else.
@@ -37,29 +33,9 @@ type Difference struct {
 
 // NewRebuild returns a Rebuild that runs actions by r, and keeps outputs that differ in folder.
 func NewRebuild(r *execute.Runner, folder string) *Rebuild {
-	return &Rebuild{twice: newTwice(r), kept: folder}
-}
-
-// Execute implements sched.Runner.
-func (v *Rebuild) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	if res := v.first(ctx, a); res.Status == sched.Failed {
-		return res
-	}
-	again, res := v.runner.Rerun(ctx, a, false)
-	if again == nil {
-		return res
-	}
-	d := v.compare(again)
-	if err := again.Close(); err != nil {
-		return sched.Result{Status: sched.Failed, Err: err}
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.checked++
-	if len(d.Outputs)+len(d.Read) > 0 {
-		v.differ = append(v.differ, d)
-	}
-	return res
+	v := &Rebuild{kept: folder}
+	v.twice = newTwice(r, v, false)
+	return v
 }
 
 // Checked returns how many actions ran again so far, and the differences found.
@@ -70,7 +46,7 @@ func (v *Rebuild) Checked() (int, []Difference) {
 }
 
 // compare compares the second record with the first, and keeps the outputs that differ.
-func (v *Rebuild) compare(again *execute.Rerun) Difference {
+func (v *Rebuild) compare(again *execute.Rerun) error {
 	a := again.Action
 	d := Difference{Action: a, Read: newlyRead(again.First, again.Second)}
 	for i, o := range again.Second.Outputs {
@@ -86,7 +62,12 @@ func (v *Rebuild) compare(again *execute.Rerun) Difference {
 			d.Kept = append(d.Kept, kept)
 		}
 	}
-	return d
+	if len(d.Outputs)+len(d.Read) > 0 {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.differ = append(v.differ, d)
+	}
+	return nil
 }
 
 // newlyRead returns the files that the second run read, and the first did not read with this

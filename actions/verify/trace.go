@@ -2,7 +2,6 @@ package verify
 
 import (
 	"cmp"
-	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
-	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -37,8 +35,6 @@ type Trace struct {
 	twice
 	tools   map[string][]string
 	queried []string
-
-	checked int
 	found   []Unrecorded
 }
 
@@ -53,27 +49,9 @@ type Unrecorded struct {
 // fingerprint, by the name of the tool. queried are the paths that make kbuild query the tools
 // again if they appear or, for folders, change.
 func NewTrace(r *execute.Runner, tools map[string][]string, queried []string) *Trace {
-	return &Trace{twice: newTwice(r), tools: tools, queried: queried}
-}
-
-// Execute implements sched.Runner.
-func (v *Trace) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	if res := v.first(ctx, a); res.Status == sched.Failed {
-		return res
-	}
-	again, res := v.runner.Rerun(ctx, a, true)
-	if again == nil {
-		return res
-	}
-	found, err := v.compare(again)
-	if err := errors.Join(err, again.Close()); err != nil {
-		return sched.Result{Status: sched.Failed, Err: err}
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.checked++
-	v.found = append(v.found, found...)
-	return res
+	v := &Trace{tools: tools, queried: queried}
+	v.twice = newTwice(r, v, true)
+	return v
 }
 
 // Found returns how many commands ran again, and the paths that no record covers, in the order of
@@ -89,7 +67,7 @@ func (v *Trace) Found() (checked int, found []Unrecorded) {
 }
 
 // compare compares the paths that the commands of an action used with its record.
-func (v *Trace) compare(again *execute.Rerun) ([]Unrecorded, error) {
+func (v *Trace) compare(again *execute.Rerun) error {
 	known := newPathSet()
 	known.add(again.Known()...)
 	for _, tool := range again.Action.Tools {
@@ -112,10 +90,14 @@ func (v *Trace) compare(again *execute.Rerun) ([]Unrecorded, error) {
 	}
 	for _, log := range again.Logs() {
 		if err := u.read(log); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: reading the log of strace: %w", again.Action.Name, err)
+			return fmt.Errorf("%s: reading the log of strace: %w", again.Action.Name, err)
 		}
 	}
-	return u.unrecorded(again.Action, v.runner.Root), nil
+	found := u.unrecorded(again.Action, v.runner.Root)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.found = append(v.found, found...)
+	return nil
 }
 
 // use is one access of a command to a path.

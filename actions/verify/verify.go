@@ -6,6 +6,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
@@ -16,14 +17,22 @@ import (
 // twice runs actions twice. It is the part of a sched.Runner that Rebuild and Trace share.
 type twice struct {
 	runner *execute.Runner
+	by     comparison
+	traced bool // the second run is under strace
 
 	mu       sync.Mutex
 	upToDate map[graph.ActionID]bool
+	checked  int // how many actions were compared
 }
 
-func newTwice(r *execute.Runner) twice {
+// comparison compares the second run of an action with the first.
+type comparison interface {
+	compare(again *execute.Rerun) error
+}
+
+func newTwice(r *execute.Runner, by comparison, traced bool) twice {
 	r.ExpectReruns()
-	return twice{runner: r, upToDate: map[graph.ActionID]bool{}}
+	return twice{runner: r, by: by, traced: traced, upToDate: map[graph.ActionID]bool{}}
 }
 
 // Check implements sched.Runner: every action runs.
@@ -38,13 +47,25 @@ func (v *twice) Check(ctx context.Context, a *graph.Action) (sched.Result, bool)
 	return sched.Result{Reason: "to compare"}, false
 }
 
-// first brings a up to date.
-func (v *twice) first(ctx context.Context, a *graph.Action) sched.Result {
+// Execute implements sched.Runner.
+func (v *twice) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	v.mu.Lock()
 	upToDate := v.upToDate[a.ID]
 	v.mu.Unlock()
-	if upToDate {
-		return sched.Result{Status: sched.UpToDate}
+	if !upToDate {
+		if res := v.runner.Execute(ctx, a); res.Status == sched.Failed {
+			return res
+		}
 	}
-	return v.runner.Execute(ctx, a)
+	again, res := v.runner.Rerun(ctx, a, v.traced)
+	if again == nil {
+		return res
+	}
+	if err := errors.Join(v.by.compare(again), again.Close()); err != nil {
+		return sched.Result{Status: sched.Failed, Err: err}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.checked++
+	return res
 }
