@@ -56,8 +56,9 @@ type KindInfo struct {
 	Pool     string // of Graph.Pools; "" is none
 	Portable bool   // it reads only what its command names and its tool: it can run remotely
 
-	// A program of the project or the user: the files that its arguments name are inputs, and its
-	// key has the whole environment that keys can have.
+	// A program of the project or the user: the files that its arguments name are inputs, its key
+	// has the whole environment that keys can have, and it writes its dependency file under the
+	// name that the manifest gives.
 	Project bool
 
 	Shared bool // several links may plan the same action

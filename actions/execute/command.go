@@ -367,7 +367,7 @@ func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
 			names[o] = rel.output(i, o)
 		}
 	}
-	if a.Depfile != "" && a.Kind != graph.Generate {
+	if a.Depfile != "" && !a.Kind.Info().Project {
 		names[a.Depfile] = rel.depfile()
 		for _, given := range []string{"", "-Wl,"} { // see host.ForLinker
 			given += host.DependencyFile

@@ -189,7 +189,7 @@ func (k *keys) writeCommand(w cache.KeyWriter, a *graph.Action) {
 	for _, o := range a.Outputs {
 		w.Field("output", roles.Replace(o))
 	}
-	if a.Kind == graph.Generate && a.Depfile != "" { // its command need not name it
+	if a.Kind.Info().Project && a.Depfile != "" { // its command need not name it
 		w.Field("depfile", a.Depfile)
 	}
 }

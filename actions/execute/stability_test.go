@@ -39,7 +39,7 @@ func (c *lateClock) now() cache.Moment {
 
 func (c *lateClock) sleep(time.Duration) { c.waits++ }
 
-func TestSettle(t *testing.T) {
+func TestAfter(t *testing.T) {
 	const tick = 4 * time.Millisecond
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -159,9 +159,9 @@ func TestToolReplaced(t *testing.T) {
 	}
 }
 
-// A command that reads a file which nobody knew of, and which is as young as the command, runs
+// A command that reads a file which nobody knew of, and which is as recent as the command, runs
 // again when the clock has moved on.
-func TestTooYoungToTell(t *testing.T) {
+func TestTooRecent(t *testing.T) {
 	l := newLab(t, `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`)
 	l.write("a.c", "")
 	l.write("a.h", "young")

@@ -183,7 +183,7 @@ func move(from, to string) error {
 // one.
 func (t *buildTree) clear(a *graph.Action) error {
 	files := a.Outputs
-	if a.Kind == graph.Generate && a.Depfile != "" {
+	if a.Kind.Info().Project && a.Depfile != "" {
 		files = append(files[:len(files):len(files)], a.Depfile)
 	}
 	for _, o := range files {
