@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -9,31 +10,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rowsOf makes rows of lines "held|waits memory [processors/memoryLimit] [pid=N] [in=N:COMMAND]",
-// whose tickets are their order.
+// rowsOf makes rows of lines "held|waits memory [processors/memoryLimit]", which arrived in their
+// order.
 func rowsOf(t *testing.T, lines string) (rows []row) {
 	t.Helper()
 	for l := range strings.Lines(lines) {
 		if l = strings.TrimSpace(l); l == "" {
 			continue
 		}
-		r := row{ticket: uint64(len(rows) + 1), processors: 4, memoryLimit: 10, pid: uint32(100 + len(rows))}
+		r := row{Number: int64(len(rows) + 1), Needs: [2]int64{1, 0}, Limits: [2]int64{4, 10}}
 		for i, f := range strings.Fields(l) {
 			var err error
 			switch {
 			case f == "held":
-				r.state = held
+				r.State = running
 			case f == "waits":
-				r.state = waiting
+				r.State = waiting
 			case f == "gone":
 			case i == 1:
-				_, err = fmt.Sscan(f, &r.memory)
+				_, err = fmt.Sscan(f, &r.Needs[memory])
 			case strings.Contains(f, "/"):
-				_, err = fmt.Sscanf(f, "%d/%d", &r.processors, &r.memoryLimit)
-			case strings.HasPrefix(f, "pid="):
-				_, err = fmt.Sscanf(f, "pid=%d", &r.pid)
-			case strings.HasPrefix(f, "in="):
-				_, err = fmt.Sscanf(f, "in=%d:%d", &r.outer, &r.command)
+				_, err = fmt.Sscanf(f, "%d/%d", &r.Limits[processors], &r.Limits[memory])
 			default:
 				err = fmt.Errorf("what is %q", f)
 			}
@@ -64,15 +61,15 @@ func TestAdmit(t *testing.T) {
 		{"a small limit bounds those who have it", "held 3 4/10\nheld 3 4/10\nwaits 2 2/4\nwaits 2 2/4\nwaits 1 2/4", []Reason{None, None, Processors}},
 		{"a small limit of memory too", "held 3 9/10\nheld 3 9/10\nwaits 2 9/3\nwaits 2 9/3\nwaits 1 9/3", []Reason{None, Memory, None}},
 		{"and a large one all", "held 2 2/4\nheld 2 2/4\nheld 5 4/10\nwaits 2 4/10\nwaits 1 4/10\nwaits 0 4/10", []Reason{Memory, None, Processors}},
-		{"what a command itself waits for runs in its place", "held 9 1/10 pid=7\nwaits 9 1/10 in=7:70\nwaits 1 1/10", []Reason{None, Processors}},
-		{"in that of one lease for each command", "held 1 2/10 pid=7\nheld 9 2/10 pid=7\nwaits 1 2/10 in=7:70\nwaits 0 2/10 in=7:70", []Reason{None, Processors}},
-		{"two that wait for what runs inside", "held 6 2/10 pid=7\nheld 3 2/10 pid=8\nwaits 9 2/10 in=7:70\nwaits 9 2/10 in=8:80", []Reason{None, Memory}},
-		{"inside what runs inside", "held 9 1/10 pid=7\nheld 9 1/10 pid=8 in=7:70\nwaits 9 1/10 in=8:80", []Reason{None}},
 		{"what has ended counts for nothing", "gone 10\nwaits 10", []Reason{None}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, admit(rowsOf(t, test.rows)).reasons); diff != "" {
+			var got []Reason
+			for _, w := range admit(rowsOf(t, test.rows)) {
+				got = append(got, w.lacks)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -94,55 +91,48 @@ func TestNobodyStarves(t *testing.T) {
 
 func play(rng *rand.Rand, limits [][2]int64) error {
 	var rows []row
-	var head, ahead uint64 // the ticket of the head, and the newest that was held when it became the head
-	for ticket := uint64(1); ticket < 400; ticket++ {
+	var head, ahead int64 // the arrival of the head, and of the newest request when it became the head
+	for arrived := int64(1); arrived < 400; arrived++ {
 		l := limits[rng.IntN(len(limits))]
-		rows = append(rows, row{state: waiting, ticket: ticket, processors: int32(l[0]), memoryLimit: l[1], memory: rng.Int64N(l[1]) * rng.Int64N(3) / 2})
-		q := admit(rows)
-		for k, slot := range q.waiting {
-			if q.may(k) {
-				rows[slot].state = held
+		rows = append(rows, row{State: waiting, Number: arrived, Limits: l, Needs: [2]int64{1, rng.Int64N(l[1]) * rng.Int64N(3) / 2}})
+		now := int64(0)
+		for _, w := range admit(rows) {
+			if w.lacks == None {
+				w.State = running
+			} else if now == 0 {
+				now = w.Number
 			}
 		}
-		var running []int
-		newest := uint64(0)
+		var held []int
 		for i := range rows {
-			if rows[i].state == held {
-				running = append(running, i)
-				newest = max(newest, rows[i].ticket)
+			if rows[i].State == running {
+				held = append(held, i)
 			}
 		}
-		if len(running) == 0 {
-			return fmt.Errorf("nothing runs, %d wait", len(q.waiting))
+		if len(held) == 0 {
+			return errors.New("nothing runs")
 		}
 		if err := within(rows); err != nil {
 			return err
 		}
-		now := uint64(0)
-		for k, slot := range q.waiting {
-			if !q.may(k) {
-				now = rows[slot].ticket
-				break
-			}
-		}
 		if now != head {
-			head, ahead = now, ticket
+			head, ahead = now, arrived
 		}
 		// the oldest go on for as long as may be: those that pass the head are held against it
-		i := running[len(running)-1]
+		i := held[len(held)-1]
 		if rng.IntN(4) == 0 {
-			i = running[rng.IntN(len(running))]
+			i = held[rng.IntN(len(held))]
 		}
-		rows[i].state = free
+		rows[i].State = free
 		older := 0
 		for k := range rows {
-			if rows[k].state == held && rows[k].ticket <= ahead {
+			if rows[k].State == running && rows[k].Number <= ahead {
 				older++
 			}
 		}
 		if head != 0 && older == 0 {
-			if q = admit(rows); !q.may(0) {
-				return fmt.Errorf("all that ran when %d became the head has ended, and it waits for %s", head, q.reasons[0])
+			if first := admit(rows)[0]; first.lacks != None {
+				return fmt.Errorf("all that ran when %d became the head has ended, and it waits for %s", head, first.lacks)
 			}
 		}
 	}
@@ -152,22 +142,27 @@ func play(rng *rand.Rand, limits [][2]int64) error {
 // within checks the limits of what is held: all with a limit or a smaller one stay within it, but
 // for one alone.
 func within(rows []row) error {
-	for _, l := range rows {
-		if l.state != held {
-			continue
+	var held []*row
+	for i := range rows {
+		if rows[i].State == running {
+			held = append(held, &rows[i])
 		}
-		n, memory, needy := int32(0), int64(0), 0
-		for _, r := range rows {
-			if r.state == held && r.processors <= l.processors {
-				n++
+	}
+	for _, l := range held {
+		var sum [2]int64
+		needy := 0
+		for _, r := range held {
+			for k := range sum {
+				if r.Limits[k] <= l.Limits[k] {
+					sum[k] += r.Needs[k]
+				}
 			}
-			if r.state == held && r.memoryLimit <= l.memoryLimit && r.memory > 0 {
-				memory += r.memory
+			if r.Limits[memory] <= l.Limits[memory] && r.Needs[memory] > 0 {
 				needy++
 			}
 		}
-		if n > l.processors || memory > l.memoryLimit && needy > 1 {
-			return fmt.Errorf("%d run of %d, with %d of %d", n, l.processors, memory, l.memoryLimit)
+		if sum[processors] > l.Limits[processors] || sum[memory] > l.Limits[memory] && needy > 1 {
+			return fmt.Errorf("%d run of %d", sum, l.Limits)
 		}
 	}
 	return nil

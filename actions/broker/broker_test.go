@@ -3,36 +3,69 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 )
 
-// user is a client, as another process would be, that says when a request of his waits.
+// user is a client, as another process would be.
 type user struct {
 	*Client
-	t       *testing.T
-	blocked chan struct{}
+	t *testing.T
+	notes
 }
 
-func newUser(t *testing.T, dir string, processors int, memory int64) *user {
-	u := &user{Client: New(dir, Limits{processors, memory}, func(text string) { t.Errorf("warning: %s", text) }), t: t, blocked: make(chan struct{}, 1000)}
-	u.ancestors = func() []uint32 { return nil }
-	u.blocks = func() { u.blocked <- struct{}{} }
-	t.Cleanup(u.Close)
+// notes is what a client reports.
+type notes struct {
+	unshared []string
+	idle     int
+}
+
+func (n *notes) Unshared(err error) { n.unshared = append(n.unshared, err.Error()) }
+func (n *notes) Idle()              { n.idle++ }
+
+func newUser(t *testing.T, path string, processors int, memory int64) *user {
+	u := &user{t: t}
+	u.Client = New(path, Limits{processors, memory}, &u.notes)
+	t.Cleanup(func() {
+		if len(u.unshared) > 0 {
+			t.Errorf("unshared: %q", u.unshared)
+		}
+	})
 	return u
+}
+
+// try takes a lease if there is one now.
+func (u *user) try(memory int64, label string) *Lease {
+	u.t.Helper()
+	l, err := u.open(Request{Memory: memory, Label: label})
+	if err == nil {
+		_, err = l.try(u.t.Context())
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if l.row.State != running {
+		l.Release()
+		return nil
+	}
+	u.t.Cleanup(l.Release)
+	return l
 }
 
 // has takes a lease that there must be.
 func (u *user) has(memory int64, label string) *Lease {
 	u.t.Helper()
-	l := u.TryAcquire(u.t.Context(), Request{Memory: memory, Label: label})
+	l := u.try(memory, label)
 	if l == nil {
 		u.t.Fatalf("there is no lease for %s", label)
 	}
@@ -42,12 +75,12 @@ func (u *user) has(memory int64, label string) *Lease {
 // hasNot tries in vain to take a lease.
 func (u *user) hasNot(memory int64, label string) {
 	u.t.Helper()
-	if u.TryAcquire(u.t.Context(), Request{Memory: memory, Label: label}) != nil {
+	if u.try(memory, label) != nil {
 		u.t.Fatalf("there is a lease for %s", label)
 	}
 }
 
-// asks waits for a lease, and returns when the request waits in the kernel.
+// asks waits for a lease, and returns when the request waits.
 func (u *user) asks(ctx context.Context, memory int64, label string) <-chan *Lease {
 	u.t.Helper()
 	got := make(chan *Lease, 1)
@@ -55,14 +88,32 @@ func (u *user) asks(ctx context.Context, memory int64, label string) <-chan *Lea
 		l, _ := u.Acquire(ctx, Request{Memory: memory, Label: label})
 		got <- l
 	}()
-	<-u.blocked
+	for !slices.ContainsFunc(seen(u.t, u.path), func(line string) bool { return strings.HasPrefix(line, label+" waits") }) {
+		time.Sleep(time.Millisecond)
+	}
 	return got
 }
 
-// seen lists what there is: what runs, and what waits for what.
-func seen(t *testing.T, dir string) (lines []string) {
+// soon takes a lease that must come without a tick.
+func soon(t *testing.T, got <-chan *Lease) *Lease {
 	t.Helper()
-	list, err := List(t.Context(), dir)
+	select {
+	case l := <-got:
+		if l == nil {
+			t.Fatal("there is no lease")
+		}
+		t.Cleanup(l.Release)
+		return l
+	case <-time.After(tick / 2):
+		t.Fatal("a request was not woken")
+	}
+	return nil
+}
+
+// seen lists what there is: what runs, and what waits for what.
+func seen(t *testing.T, path string) (lines []string) {
+	t.Helper()
+	list, err := List(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,24 +127,24 @@ func seen(t *testing.T, dir string) (lines []string) {
 	return lines
 }
 
-func wantSeen(t *testing.T, dir string, want ...string) {
+func wantSeen(t *testing.T, path string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, seen(t, dir), cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
+	if diff := cmp.Diff(want, seen(t, path), cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestProcessorsAreShared(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	a, b := newUser(t, dir, 3, 1000), newUser(t, dir, 3, 1000)
+	path := filepath.Join(t.TempDir(), "leases")
+	a, b := newUser(t, path, 3, 1000), newUser(t, path, 3, 1000)
 	one, two := a.has(1, "one"), b.has(1, "two")
 	a.has(1, "three")
 	b.hasNot(1, "four")
 	got := b.asks(t.Context(), 1, "four")
-	wantSeen(t, dir, "one", "two", "three", "four waits for processors")
+	wantSeen(t, path, "one", "two", "three", "four waits for processors")
 	one.Release()
-	four := <-got
-	wantSeen(t, dir, "two", "three", "four")
+	four := soon(t, got)
+	wantSeen(t, path, "two", "three", "four")
 	one.Release() // which is nothing any more
 	a.hasNot(1, "five")
 	two.Release()
@@ -104,38 +155,38 @@ func TestProcessorsAreShared(t *testing.T) {
 }
 
 func TestMemoryIsShared(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	a, b := newUser(t, dir, 9, 10), newUser(t, dir, 9, 10)
+	path := filepath.Join(t.TempDir(), "leases")
+	a, b := newUser(t, path, 9, 10), newUser(t, path, 9, 10)
 	six := a.has(6, "six")
 	got := b.asks(t.Context(), 20, "all")
 	a.hasNot(1, "one") // it could not run beside the one that waits
 	a.has(0, "none")
-	wantSeen(t, dir, "six", "none", "all waits for memory")
+	wantSeen(t, path, "six", "none", "all waits for memory")
 	six.Release()
-	(<-got).Release()
+	soon(t, got).Release()
 	a.has(10, "ten")
 }
 
 // Where a lease ends, the head gets what it waits for; those that may start beside it too, and only
 // those.
 func TestWhoWaitsIsServedInTurn(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	a, b, c := newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10)
+	path := filepath.Join(t.TempDir(), "leases")
+	a, b, c := newUser(t, path, 9, 10), newUser(t, path, 9, 10), newUser(t, path, 9, 10)
 	ten := a.has(10, "ten")
 	five, six, four := b.asks(t.Context(), 5, "five"), c.asks(t.Context(), 6, "six"), b.asks(t.Context(), 4, "four")
-	wantSeen(t, dir, "ten", "five waits for memory", "six waits for memory", "four waits for memory")
+	wantSeen(t, path, "ten", "five waits for memory", "six waits for memory", "four waits for memory")
 	ten.Release()
-	l5, l4 := <-five, <-four // five first; four fits beside six, so it passes it
-	wantSeen(t, dir, "five", "four", "six waits for memory")
+	l5, l4 := soon(t, five), soon(t, four) // five first; four fits beside six, so it passes it
+	wantSeen(t, path, "five", "four", "six waits for memory")
 	l5.Release()
-	(<-six).Release()
+	soon(t, six).Release()
 	l4.Release()
-	wantSeen(t, dir)
+	wantSeen(t, path)
 }
 
 func TestCancelledRequestIsGone(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	a, b := newUser(t, dir, 9, 10), newUser(t, dir, 9, 10)
+	path := filepath.Join(t.TempDir(), "leases")
+	a, b := newUser(t, path, 9, 10), newUser(t, path, 9, 10)
 	a.has(5, "five")
 	ctx, cancel := context.WithCancel(t.Context())
 	ten := b.asks(ctx, 10, "ten")
@@ -144,151 +195,127 @@ func TestCancelledRequestIsGone(t *testing.T) {
 	if l := <-ten; l != nil {
 		t.Error("a cancelled request has a lease")
 	}
-	<-two
-	wantSeen(t, dir, "five", "two")
+	soon(t, two)
+	wantSeen(t, path, "five", "two")
 	if _, err := b.Acquire(ctx, Request{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }
 
-// Who has nothing at all and must wait is told, once.
-func TestOnIdle(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	a, b := newUser(t, dir, 2, 10), newUser(t, dir, 2, 10)
-	told := 0
-	b.OnIdle(func() { told++ })
-	one, two := a.has(1, "one"), b.has(1, "two")
-	three := b.asks(t.Context(), 1, "three")
-	if told != 0 {
-		t.Error("told although it has a lease")
+// A request that passes the head is woken when the head still does not fit.
+func TestSmallOnesPass(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	a, b, c := newUser(t, path, 2, 10), newUser(t, path, 2, 10), newUser(t, path, 2, 10)
+	a.has(6, "six")
+	zero := a.has(0, "zero")
+	seven, three := b.asks(t.Context(), 7, "seven"), c.asks(t.Context(), 3, "three")
+	wantSeen(t, path, "six", "zero", "seven waits for processors", "three waits for processors")
+	zero.Release()
+	soon(t, three)
+	wantSeen(t, path, "six", "three", "seven waits for processors")
+	select {
+	case <-seven:
+		t.Error("seven has a lease")
+	default:
+	}
+}
+
+// A long line moves one by one, in its order.
+func TestLongLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	one := newUser(t, path, 1, 10).has(1, "one")
+	var line []<-chan *Lease
+	for i := range 16 {
+		line = append(line, newUser(t, path, 1, 10).asks(t.Context(), 1, fmt.Sprint("number ", i, ",")))
 	}
 	one.Release()
-	for _, l := range []*Lease{two, <-three} {
-		l.Release()
+	for _, next := range line {
+		soon(t, next).Release()
+	}
+	wantSeen(t, path)
+}
+
+// A request in a long line that is cancelled holds up nobody.
+func TestCancelledInLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	one := newUser(t, path, 1, 10).has(1, "one")
+	var line []<-chan *Lease
+	var cancel []context.CancelFunc
+	for i := range 16 {
+		ctx, stop := context.WithCancel(t.Context())
+		cancel = append(cancel, stop)
+		line = append(line, newUser(t, path, 1, 10).asks(ctx, 1, fmt.Sprint("number ", i, ",")))
+	}
+	for i := range line {
+		if i%3 != 0 {
+			cancel[i]()
+			if <-line[i] != nil {
+				t.Error("a cancelled request has a lease")
+			}
+		}
+	}
+	one.Release()
+	for i := 0; i < len(line); i += 3 {
+		soon(t, line[i]).Release()
+	}
+	wantSeen(t, path)
+}
+
+// A client is told once that it waits, if it has no lease.
+func TestIdle(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	a, b := newUser(t, path, 2, 10), newUser(t, path, 2, 10)
+	one, two := a.has(1, "one"), b.has(1, "two")
+	three := b.asks(t.Context(), 1, "three")
+	one.Release()
+	two.Release()
+	soon(t, three).Release()
+	if b.notes.idle != 0 {
+		t.Error("told although it has a lease")
 	}
 	a.has(1, "four")
 	for range 2 {
 		five := a.has(1, "five")
 		six := b.asks(t.Context(), 1, "six")
-		if told != 1 {
-			t.Errorf("told %d times, want once", told)
-		}
 		five.Release()
-		(<-six).Release()
+		soon(t, six).Release()
+		if b.notes.idle != 1 {
+			t.Errorf("told %d times, want once", b.notes.idle)
+		}
 	}
 }
 
-// A command that waits for what it calls does not keep it from running.
-func TestInside(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	build, called, other := newUser(t, dir, 1, 10), newUser(t, dir, 1, 10), newUser(t, dir, 1, 10)
-	called.ancestors = func() []uint32 { return []uint32{77, uint32(os.Getpid())} }
-	build.has(9, "script")
-	other.hasNot(1, "other")
-	called.has(9, "called")
-	other.hasNot(1, "other")
-	called.hasNot(9, "called as well")
-}
-
-func TestAncestors(t *testing.T) {
-	want := []uint32{uint32(os.Getppid())}
-	if got := ancestors("/proc", os.Getppid()); len(got) == 0 || got[0] != want[0] {
-		t.Errorf("ancestors %v, want them to begin with %v", got, want)
-	}
-	proc := t.TempDir()
-	for pid, stat := range map[string]string{"30": "30 (a) b) (c d) S 20 1 1", "20": "20 (sh) R 10 1", "10": "10 (init) S 1 1"} {
-		os.Mkdir(filepath.Join(proc, pid), 0o700)
-		os.WriteFile(filepath.Join(proc, pid, "stat"), []byte(stat), 0o600)
-	}
-	if diff := cmp.Diff([]uint32{30, 20, 10}, ancestors(proc, 30)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// One that passes the head is watched by it, since what else changes may have made the head depend
-// on its end.
-func TestHeadLearnsOfThoseThatPass(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	build, other, called, head, small := newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10)
-	called.ancestors = func() []uint32 { return []uint32{uint32(os.Getpid())} }
-	build.has(4, "script")
-	other.has(3, "three")
-	six := head.asks(t.Context(), 6, "six")
-	two := small.has(2, "two")
-	<-head.blocked // it has looked
-	called.asks(t.Context(), 9, "called")
-	wantSeen(t, dir, "script", "three", "two", "six waits for memory", "called waits for memory")
-	two.Release()
-	<-six
-}
-
-// The one behind one that has got its lease watches another from then on.
-func TestNextLearnsThatItIsNext(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	a, h, p, s := newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10)
-	a.has(5, "five")
-	four := a.has(4, "four")
-	ctx, cancel := context.WithCancel(t.Context())
-	h.asks(ctx, 7, "seven")
-	two, three := p.asks(t.Context(), 2, "two"), s.asks(t.Context(), 3, "three")
-	four.Release()
-	<-two
-	<-s.blocked
-	wantSeen(t, dir, "five", "two", "seven waits for memory", "three waits for its turn")
-	cancel()
-	<-three
-}
-
-// What is available is measured when nobody holds a lease: a build that begins while another runs
-// would count what that one takes twice.
+// What is available is measured before there are leases: a build that begins while another runs
+// would count twice what the other takes.
 func TestMeasuredMemory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	there := int64(10)
-	measured := func() *user {
-		u := newUser(t, dir, 9, 0)
-		u.memory, u.most = func() int64 { return there }, func() int64 { return 0 }
+	path := filepath.Join(t.TempDir(), "leases")
+	measured := func(memory, limit int64) *user {
+		u := newUser(t, path, 9, 0)
+		u.host = &host{memory: memory, memoryLimit: limit}
 		return u
 	}
-	four := measured().has(4, "four")
-	there = 3
-	late := measured()
+	four := measured(10, 0).has(4, "four")
+	late := measured(3, 0)
 	three := []*Lease{late.has(3, "three"), late.has(3, "three more")}
 	late.hasNot(1, "one")
 	for _, l := range three {
 		l.Release()
 	}
-	caged := measured()
-	caged.most = func() int64 { return 1 } // of its control group
+	caged := measured(1, 1)
 	one := caged.has(1, "one")
 	caged.hasNot(1, "two")
 	one.Release()
 	four.Release()
-	measured().has(3, "three")
-	measured().hasNot(1, "one")
+	late.has(10, "it knows more than what it has measured").Release()
+	measured(3, 0).has(3, "three")
+	measured(3, 0).hasNot(1, "one")
 }
 
-// The end of a client ends what it has, and what of it waits.
-func TestClosed(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	a, b := newUser(t, dir, 1, 100), newUser(t, dir, 1, 100)
-	one := a.has(1, "one")
-	two := b.asks(t.Context(), 1, "two")
-	b.Close()
-	(<-two).Release()
-	b.Close()
-	wantSeen(t, dir, "one")
-	a.Close()
-	wantSeen(t, dir)
-	one.Release()
-	b.has(5, "nothing is shared any more")
-	wantSeen(t, dir)
-}
-
-// Slots of leases that have ended are used again, and the table does not grow.
-func TestSlotsAreUsedAgain(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
+// Rows of requests that have ended are used again.
+func TestRowsAreUsedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
 	for range 5 {
-		u := newUser(t, dir, 4, 100)
+		u := newUser(t, path, 4, 100)
 		var leases []*Lease
 		for range 4 {
 			leases = append(leases, u.has(1, "x"))
@@ -300,27 +327,14 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 		for range 100 {
 			u.has(1, "one by one").Release()
 		}
-		u.Close()
 	}
-	wantFiles(t, dir, 10)
-	alone := filepath.Join(t.TempDir(), "alone")
-	u := newUser(t, alone, 4, 100)
-	for range 10 {
-		u.has(1, "one by one").Release()
-	}
-	wantFiles(t, alone, 2)
-}
-
-func wantFiles(t *testing.T, dir string, most int) {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(names) > most {
-		t.Errorf("%d files: %v, %v, want at most %d", len(names), names, err, most)
+	if info, err := os.Stat(path); err != nil || info.Size() > 5*rowSize {
+		t.Error(info.Size(), err)
 	}
 }
 
 func TestManyAtOnce(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
+	path := filepath.Join(t.TempDir(), "leases")
 	var mu sync.Mutex
 	running, memory := 0, int64(0)
 	add := func(n int, m int64) {
@@ -332,10 +346,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for i := range 20 {
-		u := New(dir, Limits{3, 10}, func(text string) { t.Error(text) })
-		u.ancestors = func() []uint32 { return nil }
+		u := newUser(t, path, 3, 10)
 		wg.Go(func() {
-			defer u.Close()
 			for k := range 20 {
 				m := int64((i*7 + k*3) % 11)
 				l, err := u.Acquire(t.Context(), Request{Memory: m})
@@ -350,173 +362,191 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	wantSeen(t, dir)
+	wantSeen(t, path)
 }
 
-func TestWords(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	u := newUser(t, dir, 4, 100)
-	l := u.TryAcquire(t.Context(), Request{Memory: 7, Label: "a\x00b", Arch: "sm_90", Project: strings.Repeat("/long", 1000)})
-	list, err := List(t.Context(), dir)
-	if err != nil || len(list) != 1 || l == nil {
+func TestText(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	l, err := newUser(t, path, 4, 100).Acquire(t.Context(), Request{Memory: 7, Label: "a\x00b", Arch: "sm_90", Project: strings.Repeat("/long", 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	list, err := List(path)
+	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
 	e := list[0]
-	if e.PID != os.Getpid() || e.Label != "ab" || e.Arch != "sm_90" || len(e.Project) != 500 || !strings.HasPrefix(e.Project, "...") || e.Memory != 7 || e.Limits != (Limits{4, 100}) {
+	if e.PID != os.Getpid() || e.Label != "ab" || e.Arch != "sm_90" || len(e.Project) != 490 || !strings.HasPrefix(e.Project, "...") || e.Memory != 7 || e.Limits != (Limits{4, 100}) {
 		t.Errorf("%+v", e)
 	}
 }
 
 func TestNothingToList(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	if list, err := List(t.Context(), dir); len(list) > 0 || err != nil {
+	path := filepath.Join(t.TempDir(), "leases")
+	if list, err := List(path); len(list) > 0 || err != nil {
 		t.Error(list, err)
 	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("looking has made the folder")
+	if _, err := os.Stat(path); err == nil {
+		t.Error("List has made the file")
 	}
 }
 
-// A table with anything in it is one of free slots.
-func TestDamagedTable(t *testing.T) {
-	for _, text := range []string{"x", strings.Repeat("\xff", 100), strings.Repeat("\xff", 10000), "\x03\x00\x00\x00", strings.Repeat("\x01", wordsAt)} {
-		dir := filepath.Join(t.TempDir(), "broker")
-		os.Mkdir(dir, 0o700)
-		os.WriteFile(filepath.Join(dir, tableName), []byte(text), 0o600)
-		u := newUser(t, dir, 2, 100)
+// A file with anything in it is one of free rows.
+func TestDamagedFile(t *testing.T) {
+	for _, text := range []string{"x", strings.Repeat("\xff", 100), strings.Repeat("\xff", 10000), "\x02\x00\x00\x00", strings.Repeat("\x02\x00\x00\x00", 1000)} {
+		path := filepath.Join(t.TempDir(), "leases")
+		os.WriteFile(path, []byte(text), 0o600)
+		wantSeen(t, path)
+		u := newUser(t, path, 2, 100)
 		u.has(1, "one")
 		u.has(1, "two")
 		u.hasNot(1, "three")
-		wantSeen(t, dir, "one", "two")
+		wantSeen(t, path, "one", "two")
 	}
 }
 
-// Who cannot use the folder runs without, and says so once.
+// A client that cannot use the file grants everything, and says so once.
 func TestWithoutBroker(t *testing.T) {
 	tests := map[string]struct {
-		set  func(dir string) error
+		set  func(t *testing.T, path string) error
 		want string
 	}{
-		"a file":        {func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "no folder"},
-		"no permission": {func(dir string) error { return os.Chmod(filepath.Dir(dir), 0o500) }, "permission denied"},
-		"a link":        {func(dir string) error { return os.Symlink("/", dir) }, "no folder"},
-		"no FIFO": {func(dir string) error {
-			return errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "0"), 0o700))
-		}, "is a directory"},
+		"a folder":      {func(t *testing.T, path string) error { return os.Mkdir(path, 0o700) }, "is a directory"},
+		"a FIFO":        {func(t *testing.T, path string) error { return unix.Mkfifo(path, 0o600) }, "is not a regular file"},
+		"no permission": {func(t *testing.T, path string) error { return os.Chmod(filepath.Dir(path), 0o500) }, "permission denied"},
+		"a link":        {func(t *testing.T, path string) error { return os.Symlink("/etc/passwd", path) }, "symbolic links"},
+		"a network": {func(t *testing.T, path string) error {
+			var fs unix.Statfs_t
+			err := unix.Statfs(filepath.Dir(path), &fs)
+			network[uint32(fs.Type)] = true
+			t.Cleanup(func() { delete(network, uint32(fs.Type)) })
+			return err
+		}, "network file system"},
+		"another's": {func(t *testing.T, path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, 1, 1))
+		}, "belongs to another user"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if name == "no permission" && os.Geteuid() == 0 {
-				t.Skip("root may do everything")
+			if root := os.Geteuid() == 0; name == "no permission" && root || name == "another's" && !root {
+				t.Skip("of another user")
 			}
-			dir := filepath.Join(t.TempDir(), "broker")
-			if err := test.set(dir); err != nil {
+			path := filepath.Join(t.TempDir(), "leases")
+			if err := test.set(t, path); err != nil {
 				t.Fatal(err)
 			}
-			defer os.Chmod(filepath.Dir(dir), 0o700)
-			var warned []string
-			c := New(dir, Limits{1, 1}, func(text string) { warned = append(warned, text) })
+			defer os.Chmod(filepath.Dir(path), 0o700)
+			var n notes
+			c := New(path, Limits{1, 1}, &n)
 			for range 3 {
 				if l, err := c.Acquire(t.Context(), Request{Memory: 5}); l == nil || err != nil {
 					t.Error(l, err)
 				}
 			}
-			c.Close()
-			if len(warned) != 1 || !strings.Contains(warned[0], test.want) {
-				t.Errorf("warned %q, want %q", warned, test.want)
+			if len(n.unshared) != 1 || !strings.Contains(n.unshared[0], test.want) {
+				t.Errorf("unshared %q, want %q", n.unshared, test.want)
 			}
 		})
 	}
 	var none *Client
-	if l, err := none.Acquire(t.Context(), Request{}); l == nil || err != nil {
-		t.Error(l, err)
+	l, err := none.Acquire(t.Context(), Request{})
+	if l == nil || err != nil {
+		t.Fatal(l, err)
 	}
-	none.Close()
+	l.Release()
 }
 
-func TestFolder(t *testing.T) {
-	mine := t.TempDir()
-	env := map[string]string{"XDG_RUNTIME_DIR": mine}
-	if got, want := Dir(func(n string) string { return env[n] }), filepath.Join(mine, "kbuild-broker"); got != want {
-		t.Errorf("%s, want %s", got, want)
+// A process that was stopped while it has the guard is waited for, but not longer than the caller's
+// context.
+func TestGuardIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	f, err := openFile(path, unix.O_RDWR|unix.O_CREAT)
+	if err != nil {
+		t.Fatal(err)
 	}
-	env = map[string]string{"XDG_RUNTIME_DIR": mine + "/none", "TMPDIR": mine}
-	if got := Dir(func(n string) string { return env[n] }); filepath.Dir(got) != mine || !strings.HasPrefix(filepath.Base(got), "kbuild-") {
-		t.Errorf("%s, want it in %s", got, mine)
-	}
-	open := filepath.Join(mine, "open")
-	os.Mkdir(open, 0o777)
-	os.Chmod(open, 0o777)
-	if err := private(open); err != nil {
+	f.lock(t.Context())
+	u := newUser(t, path, 1, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := u.Acquire(ctx, Request{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if info, _ := os.Stat(open); info.Mode().Perm() != 0o700 {
-		t.Errorf("mode %v", info.Mode())
+	got := make(chan *Lease, 1)
+	go func() {
+		l, _ := u.Acquire(t.Context(), Request{})
+		got <- l
+	}()
+	time.Sleep(10 * time.Millisecond)
+	f.close()
+	soon(t, got).Release()
+	u.has(0, "one").Release()
+}
+
+func TestPath(t *testing.T) {
+	mine := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", mine)
+	if got, want := Path(), filepath.Join(mine, "kbuild-leases.1"); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
-	if os.Geteuid() != 0 {
-		if err := private("/usr"); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
-			t.Errorf("another's folder: %v", err)
+	t.Setenv("TMPDIR", mine)
+	for _, dir := range []string{mine + "/none", "relative", ""} {
+		t.Setenv("XDG_RUNTIME_DIR", dir)
+		if got := Path(); filepath.Dir(got) != mine || !strings.HasSuffix(got, fmt.Sprint("-", os.Geteuid())) {
+			t.Errorf("%s, want it in %s", got, mine)
 		}
 	}
-	if FromEnviron(func(n string) string { return map[string]string{"KBUILD_BROKER": "0"}[n] }, Limits{}, nil) != nil {
-		t.Error("KBUILD_BROKER=0 gives a client")
+	t.Setenv("KBUILD_BROKER", "0")
+	if FromEnviron(Limits{}, nil) != nil {
+		t.Error("KBUILD_BROKER=0 returns a client")
 	}
 }
 
-// A folder that is removed is made again. Who waits goes without: nobody could wake it.
-func TestFolderIsRemoved(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	a := newUser(t, dir, 1, 100)
+// A file that is removed is made again. Requests that wait in the old one get their leases there.
+func TestFileIsRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	a, b := newUser(t, path, 1, 100), newUser(t, path, 1, 100)
 	one := a.has(1, "one")
-	b := newUser(t, dir, 1, 100)
-	warned := ""
-	b.warn = func(text string) { warned = text }
-	two := b.asks(t.Context(), 1, "two")
-	if err := os.RemoveAll(dir); err != nil {
+	var line []<-chan *Lease
+	for i := range 8 {
+		line = append(line, b.asks(t.Context(), 1, fmt.Sprint("number ", i, ",")))
+	}
+	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	a.has(1, "another one")
 	one.Release()
-	if l := <-two; l == nil || !strings.Contains(warned, "removed") {
-		t.Errorf("lease %v, warning %q", l, warned)
+	for _, next := range line {
+		soon(t, next).Release()
 	}
-	wantSeen(t, dir, "another one")
+	wantSeen(t, path, "another one")
 }
 
-// A null row in the middle of writing, and the order of entries.
-func TestRows(t *testing.T) {
-	r := row{held, 1, 2, 3, 4, 5, 6, 7, 8, 9}
-	b := r.encode()
-	if len(b) != rowSize || decode(b) != r {
-		t.Errorf("%+v becomes %+v, in %d bytes", r, decode(b), len(b))
+// A file that is truncated has lost leases; nobody fails.
+func TestFileIsTruncated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	a := newUser(t, path, 1, 100)
+	one := a.has(1, "one")
+	two := a.asks(t.Context(), 1, "two")
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
 	}
-	for i := range b {
-		broken := slices.Clone(b)
-		broken[i] ^= 1
-		if decode(broken) != (row{}) {
-			t.Errorf("with byte %d changed it is %+v", i, decode(broken))
-		}
-	}
+	one.Release()
+	soon(t, two).Release()
+	wantSeen(t, path)
 }
 
-func BenchmarkLease(b *testing.B) {
-	c := New(filepath.Join(b.TempDir(), "broker"), Limits{4, 1 << 30}, nil)
-	defer c.Close()
-	for b.Loop() {
-		l, _ := c.Acquire(b.Context(), Request{Memory: 1, Label: "compile a.cu", Project: "/home/me/project"})
-		l.Release()
-	}
-}
+func BenchmarkLease(b *testing.B) { benchmark(b, 0) }
 
-func BenchmarkLeaseBesideOthers(b *testing.B) {
-	dir := filepath.Join(b.TempDir(), "broker")
-	for range 15 {
-		o := New(dir, Limits{16, 1 << 30}, nil)
-		defer o.Close()
-		o.Acquire(b.Context(), Request{Memory: 1})
+func BenchmarkLeaseBesideOthers(b *testing.B) { benchmark(b, 15) }
+
+func benchmark(b *testing.B, others int) {
+	path := filepath.Join(b.TempDir(), "leases")
+	c := New(path, Limits{16, 1 << 30}, nil)
+	for range others {
+		l, _ := c.Acquire(b.Context(), Request{Memory: 1})
+		defer l.Release()
 	}
-	c := New(dir, Limits{16, 1 << 30}, nil)
-	defer c.Close()
 	for b.Loop() {
 		l, _ := c.Acquire(b.Context(), Request{Memory: 1, Label: "compile a.cu", Project: "/home/me/project"})
 		l.Release()

@@ -4,20 +4,24 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("BROKER_TEST_DIR"); dir != "" {
-		os.Exit(child(dir))
+	if path := os.Getenv("BROKER_TEST_FILE"); path != "" {
+		os.Exit(child(path))
 	}
 	os.Exit(m.Run())
 }
@@ -27,51 +31,56 @@ const (
 	sharedMemory     = 10
 )
 
-// child takes leases and gives them back, some in parallel, and writes a byte for each.
-func child(dir string) int {
+// child takes leases and gives them back, some in parallel, and writes a byte for each. With 0
+// rounds it takes one and passes it on to a program that ends with its standard input.
+func child(path string) int {
 	rounds, _ := strconv.Atoi(os.Getenv("BROKER_TEST_ROUNDS"))
-	status := 0
-	c := New(dir, Limits{sharedProcessors, sharedMemory}, func(text string) {
-		fmt.Fprintln(os.Stderr, text)
-		status = 1
-	})
-	c.ancestors = func() []uint32 { return nil }
-	if rounds == 0 { // one that says when it waits
-		c.blocks = func() { os.Stdout.Write([]byte{'-'}) }
-		c.Acquire(context.Background(), Request{Memory: sharedMemory, Label: "child"})
-		os.Stdout.Write([]byte{'+'})
-		return status
+	var n notes
+	c := New(path, Limits{sharedProcessors, sharedMemory}, &n)
+	if rounds == 0 {
+		l, _ := c.Acquire(context.Background(), Request{Memory: sharedMemory, Label: "child"})
+		l.Inherit()
+		unix.Exec("/bin/sh", []string{"sh", "-c", "echo $KBUILD_BROKER; read x; :"}, os.Environ())
 	}
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
 			for range rounds {
-				l, err := c.Acquire(context.Background(), Request{Memory: rand.Int64N(sharedMemory + 2), Label: "child"})
-				if err != nil {
-					status = 1
-				}
+				l, _ := c.Acquire(context.Background(), Request{Memory: rand.Int64N(sharedMemory + 2), Label: "child"})
 				os.Stdout.Write([]byte{'.'})
 				l.Release()
 			}
 		})
 	}
 	wg.Wait()
-	return status
+	fmt.Fprint(os.Stderr, strings.Join(n.unshared, "\n"))
+	return len(n.unshared)
 }
 
-func startChild(t *testing.T, dir string, rounds int) (*exec.Cmd, *bufio.Reader) {
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), "BROKER_TEST_DIR="+dir, fmt.Sprint("BROKER_TEST_ROUNDS=", rounds))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+// process is a running child.
+type process struct {
+	*exec.Cmd
+	out *bufio.Reader
+	in  io.Closer
+}
+
+func startChild(t *testing.T, path string, rounds int) *process {
+	p := &process{Cmd: exec.Command(os.Args[0], "-test.run=^$")}
+	p.Env = append(os.Environ(), "BROKER_TEST_FILE="+path, fmt.Sprint("BROKER_TEST_ROUNDS=", rounds))
+	p.Stderr = os.Stderr
+	out, err := p.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		p.in, err = p.StdinPipe()
+	}
+	if err == nil {
+		err = p.Start()
 	}
 	if err != nil {
 		t.Error(err)
-		return nil, nil
+		return nil
 	}
-	return cmd, bufio.NewReader(out)
+	p.out = bufio.NewReader(out)
+	return p
 }
 
 // Two hundred processes are killed while they take leases, wait and give them back. Others beside
@@ -81,16 +90,16 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		kills = 40
 	}
-	dir := filepath.Join(t.TempDir(), "broker")
+	path := filepath.Join(t.TempDir(), "leases")
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			cmd, out := startChild(t, dir, 100)
-			if cmd == nil {
+			p := startChild(t, path, 100)
+			if p == nil {
 				return
 			}
-			out.WriteTo(discard{})
-			if err := cmd.Wait(); err != nil {
+			p.out.WriteTo(io.Discard)
+			if err := p.Wait(); err != nil {
 				t.Errorf("one that was not killed: %v", err)
 			}
 		})
@@ -100,20 +109,20 @@ func TestKilled(t *testing.T) {
 		at <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-at }()
-			cmd, out := startChild(t, dir, 1<<30)
-			if cmd == nil {
+			p := startChild(t, path, 1<<30)
+			if p == nil {
 				return
 			}
 			for range i % 13 {
-				out.ReadByte()
+				p.out.ReadByte()
 			}
-			cmd.Process.Kill()
-			cmd.Wait()
+			p.Process.Kill()
+			p.Wait()
 		})
 	}
 	wg.Wait()
-	wantSeen(t, dir)
-	u := newUser(t, dir, sharedProcessors, sharedMemory)
+	wantSeen(t, path)
+	u := newUser(t, path, sharedProcessors, sharedMemory)
 	for range sharedProcessors - 1 {
 		u.has(1, "one")
 	}
@@ -121,33 +130,60 @@ func TestKilled(t *testing.T) {
 	u.hasNot(0, "none")
 }
 
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-
-// Nobody waits for one that was stopped while it waited. When it goes on it is the next.
+// Nobody waits for a process that was stopped while it waited. When it goes on it is the next.
 func TestStopped(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	u := newUser(t, dir, sharedProcessors, sharedMemory)
+	path := filepath.Join(t.TempDir(), "leases")
+	u := newUser(t, path, sharedProcessors, sharedMemory)
 	five := u.has(5, "five")
-	cmd, out := startChild(t, dir, 0)
-	defer cmd.Process.Kill()
-	out.ReadByte()
-	u.hasNot(5, "five more")
-	cmd.Process.Signal(unix.SIGSTOP)
+	p := startChild(t, path, 0)
+	wantSoon(t, path, "five", "child waits for memory")
+	more := u.asks(t.Context(), 5, "five more")
+	u.hasNot(4, "four")
+	p.Process.Signal(unix.SIGSTOP)
 	var status unix.WaitStatus
-	if _, err := unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
+	if _, err := unix.Wait4(p.Process.Pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
 		t.Fatal(err, status)
 	}
-	more := u.has(5, "five more")
-	cmd.Process.Signal(unix.SIGCONT)
-	out.ReadByte() // it has been told of the lease that it did not see, and has looked
+	fiveMore := <-more
+	p.Process.Signal(unix.SIGCONT)
 	five.Release()
-	more.Release()
-	for b := byte('-'); b == '-'; {
-		b, _ = out.ReadByte()
-	}
-	if err := cmd.Wait(); err != nil {
+	fiveMore.Release()
+	p.out.ReadString('\n')
+	wantSeen(t, path, "child")
+	p.in.Close()
+	if err := p.Wait(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A lease that a program inherits ends with it, and kbuild in it needs none. Those who wait learn
+// of the end, however it comes.
+func TestInherited(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases")
+	u := newUser(t, path, sharedProcessors, sharedMemory)
+	for _, killed := range []bool{false, true} {
+		p := startChild(t, path, 0)
+		if inside, _ := p.out.ReadString('\n'); inside != "0\n" {
+			t.Errorf("KBUILD_BROKER is %q", inside)
+		}
+		one := u.asks(t.Context(), 1, "one")
+		wantSeen(t, path, "child", "one waits for memory")
+		if killed {
+			p.Process.Kill()
+		}
+		p.in.Close()
+		soon(t, one).Release()
+		p.Wait()
+	}
+}
+
+func wantSoon(t *testing.T, path string, want ...string) {
+	t.Helper()
+	for range 1000 {
+		if slices.Equal(seen(t, path), want) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	wantSeen(t, path, want...)
 }

@@ -2,11 +2,13 @@ package broker
 
 import (
 	"cmp"
-	"context"
-	"os"
-	"path/filepath"
+	"errors"
+	"io/fs"
 	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Entry is a lease or a waiting request.
@@ -16,53 +18,37 @@ type Entry struct {
 	Held   bool
 	Since  time.Time // start of the lease, or of the wait
 	Waits  Reason    // reason for the wait
-	Behind int       // if Waits is Turn: the process of the head of the queue
+	Behind int       // if Waits is Turn: the process of the head of the line
 	Limits Limits    // of the requesting client
 }
 
-// List returns the current leases of a folder, the longest held first, followed by the waiting
-// requests in their order.
-func List(ctx context.Context, dir string) ([]Entry, error) {
-	if _, err := os.Stat(filepath.Join(dir, tableName)); os.IsNotExist(err) {
+// List returns the current leases of a file, the longest held first, followed by the waiting
+// requests in their order. It takes no locks.
+func List(path string) (list []Entry, err error) {
+	f, err := openFile(path, unix.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no lease was ever taken here
 	}
-	t, err := openTable(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer t.close()
-	if err := t.lock(ctx); err != nil {
+	defer f.close()
+	rows, err := f.read(0)
+	if err != nil {
 		return nil, err
 	}
-	defer t.unlock()
-	c := &Client{turns: map[int32]*turn{}}
-	for i := range t.rows { // drop dead rows, but not from the file: List does not write
-		if t.rows[i].state == free {
-			continue
-		}
-		alive, err := c.alive(t, int32(i))
-		if err != nil {
-			return nil, err
-		}
-		if !alive {
-			t.rows[i] = row{}
+	for i := range rows {
+		if rows[i].State == running {
+			list = append(list, rows[i].entry(rows[i].Started))
 		}
 	}
-	return t.entries(), nil
-}
-
-func (t *table) entries() (list []Entry) {
-	for i := range t.rows {
-		if t.rows[i].state == held {
-			list = append(list, t.entry(int32(i)))
-		}
-	}
-	slices.SortStableFunc(list, func(a, b Entry) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.PID, b.PID)) })
-	q := admit(t.rows)
+	slices.SortStableFunc(list, func(a, b Entry) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.PID, b.PID))
+	})
 	head := 0
-	for k, slot := range q.waiting {
-		e := t.entry(slot)
-		e.Waits = q.reasons[k]
+	for _, w := range admit(rows) {
+		e := w.entry(w.Number)
+		e.Waits = w.lacks
 		if e.Waits == Turn {
 			e.Behind = head
 		} else if head == 0 && e.Waits != None {
@@ -70,16 +56,16 @@ func (t *table) entries() (list []Entry) {
 		}
 		list = append(list, e)
 	}
-	return list
+	return list, nil
 }
 
-func (t *table) entry(slot int32) Entry {
-	r := &t.rows[slot]
-	e := Entry{PID: int(r.pid), Held: r.state == held, Since: time.Unix(0, r.since), Request: Request{Memory: r.memory},
-		Limits: Limits{Processors: int(r.processors), Memory: r.memoryLimit}}
-	if e.Limits.Memory >= unlimited {
+func (r *row) entry(since int64) Entry {
+	text := append(strings.SplitN(string(r.Text[:]), "\x00", 4), "", "")
+	e := Entry{PID: int(r.PID), Held: r.State == running, Since: time.Unix(0, since),
+		Request: Request{Memory: r.Needs[memory], Label: text[0], Arch: text[1], Project: text[2]},
+		Limits:  Limits{int(r.Limits[processors]), r.Limits[memory]}}
+	if e.Limits.Memory >= AllMemory {
 		e.Limits.Memory = 0
 	}
-	e.Label, e.Arch, e.Project = t.words(slot)
 	return e
 }

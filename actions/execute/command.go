@@ -241,7 +241,8 @@ func (c *Command) Run(ctx context.Context) (run.Result, error) {
 // environ returns the environment of a's commands.
 func (r *Runner) environ(a *graph.Action, tmp string) []string {
 	test := a.Test()
-	env := slices.Concat(r.Env, []string{"TMPDIR=" + tmp})
+	// A kbuild that a command runs needs no lease: the command has one. See package broker.
+	env := slices.Concat(r.Env, []string{"TMPDIR=" + tmp, "KBUILD_BROKER=0"})
 	if test.GPU {
 		env = append(env, r.GPUEnv...)
 	}

@@ -113,8 +113,7 @@ func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *la
 		}
 	}()
 	l := &launch.Launch{Call: call, Store: store}
-	if client := broker.FromEnviron(os.Getenv, c.ofAll(), nil); client != nil {
-		defer client.Close()
+	if client := broker.FromEnviron(c.ofAll(), nil); client != nil {
 		l.Broker, l.Jobs = shared{client, call.Dir}, machine.Processors("/")
 	}
 	switch tokens, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS")); {
@@ -140,14 +139,14 @@ var errShown = launch.Left{Why: "it has messages, which the compiler shows on a 
 // lease waits for a lease for a compiler that replaces this process. The compiler inherits the
 // lease, so a launcher that it starts does not wait for another: see package broker.
 func (c *cli) lease(call *quick.Call) {
-	client := broker.FromEnviron(os.Getenv, c.ofAll(), nil)
+	client := broker.FromEnviron(c.ofAll(), nil)
 	r := broker.Request{Memory: graph.Compile.Info().Memory, Label: filepath.Base(call.Argv[0]), Project: call.Dir}
 	if call.Last != nil {
 		for _, peak := range call.Last.Peaks {
 			r.Memory = max(r.Memory, peak)
 		}
 	}
-	if l, err := client.Acquire(context.Background(), r); err == nil && client != nil {
+	if l, err := client.Acquire(context.Background(), r); err == nil {
 		l.Inherit()
 	}
 }

@@ -77,7 +77,7 @@ func TestLauncherKilled(t *testing.T) {
 			if text, err := os.ReadFile("a.o"); err == nil && string(text) != object {
 				t.Fatalf("%s: the object is another", after)
 			}
-			if list, err := broker.List(t.Context(), broker.Dir(os.Getenv)); err != nil || len(list) > 0 {
+			if list, err := broker.List(broker.Path()); err != nil || len(list) > 0 {
 				t.Fatalf("%s: leases %v, %v", after, list, err)
 			}
 			if right(after) != object {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 
@@ -40,8 +41,8 @@ func (c *cli) ofAll() (l broker.Limits) {
 }
 
 // share returns a client of the broker, or nil if a run does not share the machine. l holds the
-// limits set for all builds. The caller closes the client.
-func (c *cli) share(l broker.Limits, diagnose func(manifest.Diagnostic)) *broker.Client {
+// limits set for all builds.
+func (c *cli) share(l broker.Limits, ui broker.UI) *broker.Client {
 	if c.DryRun {
 		return nil
 	}
@@ -51,15 +52,19 @@ func (c *cli) share(l broker.Limits, diagnose func(manifest.Diagnostic)) *broker
 	if c.Mem.bytes > 0 && c.Mem.bytes > cmp.Or(l.Memory, machine.Memory("/")) {
 		l.Memory = c.Mem.bytes
 	}
-	client := broker.FromEnviron(os.Getenv, l, func(text string) {
-		diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text})
-	})
-	if client != nil {
-		client.OnIdle(func() {
-			diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: "waiting for processors or memory that other kbuild processes have; `kbuild top` lists them"})
-		})
-	}
-	return client
+	return broker.FromEnviron(l, ui)
+}
+
+// Unshared implements broker.UI.
+func (d *display) Unshared(err error) {
+	d.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: fmt.Sprintf("processors and "+
+		"memory are not shared with other builds: %v; KBUILD_BROKER=0 is without this warning", err)})
+}
+
+// Idle implements broker.UI.
+func (d *display) Idle() {
+	d.Diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: "waiting for processors or " +
+		"memory that other kbuild processes have; `kbuild top` lists them"})
 }
 
 // shared adapts a client of the broker to sched.Broker.

@@ -21,13 +21,12 @@ type topCmd struct{}
 func (topCmd) Run(c *cli) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	dir := broker.Dir(os.Getenv)
 	if c.JSON {
-		return c.topJSON(ctx, dir)
+		return c.topJSON()
 	}
 	screen := term.OpenScreen(os.Stdin, c.out.To)
 	if screen == nil {
-		text, err := topTable(ctx, dir)
+		text, err := topTable()
 		fmt.Fprint(c.out, text)
 		return err
 	}
@@ -35,7 +34,7 @@ func (topCmd) Run(c *cli) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	return watch(ctx, screen.Keys, ticker.C, func() error {
-		text, err := topTable(ctx, dir)
+		text, err := topTable()
 		screen.Show(term.Visible(text))
 		return err
 	})
@@ -69,8 +68,8 @@ func watch(ctx context.Context, keys <-chan byte, ticks <-chan time.Time, show f
 }
 
 // topTable returns a table of the running and the waiting processes.
-func topTable(ctx context.Context, dir string) (string, error) {
-	list, err := broker.List(ctx, dir)
+func topTable() (string, error) {
+	list, err := broker.List(broker.Path())
 	if err != nil {
 		return "", err
 	}
@@ -122,8 +121,8 @@ func waitsFor(e broker.Entry) string {
 }
 
 // topJSON writes an object for each running or waiting process.
-func (c *cli) topJSON(ctx context.Context, dir string) error {
-	list, err := broker.List(ctx, dir)
+func (c *cli) topJSON() error {
+	list, err := broker.List(broker.Path())
 	if err != nil {
 		return err
 	}

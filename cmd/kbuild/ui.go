@@ -209,8 +209,8 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	d.stop = stop
 	d.progress, d.Observer = c.progress(want, opts, t)
-	if d.broker = c.share(all, d.progress.Diagnostic); d.broker != nil {
-		opts.Broker = shared{d.broker, t.Runner.Root}
+	if client := c.share(all, d); client != nil {
+		opts.Broker = shared{client, t.Runner.Root}
 	}
 	return &engine.Run{Context: ctx, Options: opts, Display: d}
 }
@@ -224,7 +224,6 @@ type display struct {
 	large    bool // see Finish
 	stop     context.CancelFunc
 	tokens   *jobserver.Client // nil if there is no jobserver
-	broker   *broker.Client    // nil if the machine is not shared
 }
 
 // Diagnose implements engine.Display.
@@ -248,7 +247,6 @@ func (d *display) Close() {
 	if d.tokens != nil {
 		d.tokens.Close()
 	}
-	d.broker.Close()
 }
 
 // schedule returns the limits of a run. Under make's jobserver its tokens limit the jobs; -j

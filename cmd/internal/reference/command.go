@@ -88,7 +88,7 @@ var environment = [][2]string{
 	{"KBUILD_JOBS", "How many processes all kbuild processes of the user run at once, and the default of `-j` (default: the processors that there are)."},
 	{"KBUILD_MEM", "How much memory they plan together, and the default of `--mem` (default: what is available when nothing runs)."},
 	{"KBUILD_BROKER", "0: processors and memory are not shared with other kbuild processes."},
-	{"XDG_RUNTIME_DIR, TMPDIR", "Where the folder is by which they are shared."},
+	{"XDG_RUNTIME_DIR, TMPDIR", "Where the file is by which they are shared."},
 	{"KBUILD_SAFE_DIRECTORIES", "Folders whose manifests are trusted although other users may change them, separated by colons: `/a`, `/a/*` for all folders below, or `*`."},
 	{"XDG_CONFIG_HOME", "Where the user's configuration is, `kbuild/config.hcl` (default: `~/.config`)."},
 	{"KBUILD_TOOLKITS", "Where `kbuild toolkit install` installs (default: `toolkits` in the action cache)."},
