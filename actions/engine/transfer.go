@@ -99,23 +99,30 @@ func (p *Project) Compare(m disk.Manifest) (differ []Unlike, lacking []string, e
 	return differ, slices.Sorted(maps.Keys(archs)), nil
 }
 
-// Imported returns a function that finds a record of the imported bundles by the first output of an
-// action. The function returns nil if there is none.
-func (t *Tree) Imported() func(output string) *cache.Record {
-	if t.Store == nil {
-		return func(string) *cache.Record { return nil }
+// Bundles is the records of the imported bundles.
+type Bundles struct {
+	store *disk.Store
+	names map[string]string // of records, by the first outputs of actions
+}
+
+// Imported returns the imported bundles.
+func (t *Tree) Imported() (b Bundles) {
+	if t.Store != nil {
+		b = Bundles{t.Store, t.Store.Imported()}
 	}
-	names := t.Store.Imported()
-	return func(output string) *cache.Record {
-		if names[output] == "" {
-			return nil
-		}
-		r, err := t.Store.Named(names[output])
-		if err != nil {
-			return nil // gc removed it
-		}
-		return r
+	return b
+}
+
+// Record returns the record of an action by its first output, or nil.
+func (b Bundles) Record(output string) *cache.Record {
+	if b.names[output] == "" {
+		return nil
 	}
+	r, err := b.store.Named(b.names[output])
+	if err != nil {
+		return nil // gc removed it
+	}
+	return r
 }
 
 // Covered returns what the fingerprints of the plan's tools cover: the files of each tool, and the

@@ -133,11 +133,13 @@ type Explanation struct {
 	Imported []string // if the action would run: what differs from the record of an imported bundle
 }
 
-// Explain examines actions in order, without running or restoring anything. imported returns a
-// bundle's record by the first output of an action, or nil.
-func (d *DryRun) Explain(
-	ids []graph.ActionID, imported func(output string) *cache.Record,
-) (out []Explanation) {
+// Bundles finds records of imported bundles by the first outputs of actions.
+type Bundles interface {
+	Record(output string) *cache.Record // nil if there is none
+}
+
+// Explain examines actions in order, without running or restoring anything.
+func (d *DryRun) Explain(ids []graph.ActionID, imported Bundles) (out []Explanation) {
 	for _, id := range ids {
 		a := d.r.Graph.Actions[id]
 		e := Explanation{Action: a, State: "run"}
@@ -156,7 +158,7 @@ func (d *DryRun) Explain(
 			}
 		default:
 			e.Why = d.r.keys.differences(a, p.key)
-			if rec := imported(a.Outputs[0]); rec != nil {
+			if rec := imported.Record(a.Outputs[0]); rec != nil {
 				e.Imported = d.r.keys.unlike(rec, a, p.key)
 			}
 		}

@@ -55,6 +55,10 @@ func (l *lab) all(r sched.Runner) (states string, ran int) {
 	return strings.Join(all, " "), len(text)
 }
 
+type noBundles struct{}
+
+func (noBundles) Record(string) *cache.Record { return nil }
+
 func TestRunner(t *testing.T) {
 	l := passes(t)
 	store, err := disk.Open(t.TempDir())
@@ -93,7 +97,7 @@ func TestRunner(t *testing.T) {
 	l.write("a.cu", "// another comment\ncode\n")
 	step("a comment", cached(), "ran ran up_to_date", 2)
 	l.write("a.cu", "// another comment\nother code\n")
-	why := NewDryRun(cached()).Explain([]graph.ActionID{0, 1}, func(string) *cache.Record { return nil })
+	why := NewDryRun(cached()).Explain([]graph.ActionID{0, 1}, noBundles{})
 	if !slices.Equal(why[0].Why, []string{"a.cu changed"}) || !slices.Equal(why[1].Why, []string{"build/p/a.ii would be built first"}) {
 		t.Errorf("explained: %+v", why)
 	}
