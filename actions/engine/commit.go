@@ -21,8 +21,7 @@ func (b *build) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok
 	if b.viewKey == nil {
 		return false
 	}
-	tools, known := probe.Observed(p.request, p.Facts)
-	gpus := ""
+	known, gpus := p.hostSeen != nil, ""
 	if p.request.NeedNative || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().GPU }) {
 		gpus = probe.GPUs("/", os.Getenv)
 		known = known && gpus != ""
@@ -49,7 +48,7 @@ func (b *build) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok
 	good, packed := split(closure, dirty)
 	o := newObserver(p.Root, b.began, t.files)
 	observeActions(o, p.Graph, good, t)
-	observePlan(o, p, tools)
+	observePlan(o, p)
 	list, ok := o.List()
 	if !ok {
 		return false
@@ -73,7 +72,7 @@ func (b *build) commitFiles(t *Tree) {
 }
 
 // observePlan adds all that a plan was made from.
-func observePlan(l *trace.Observer, p *Project, tools []cache.Observation) {
+func observePlan(l *trace.Observer, p *Project) {
 	l.ForPlan = true
 	for _, name := range p.Files {
 		l.Text(name, sha256.Sum256(p.Text(name)))
@@ -86,14 +85,12 @@ func observePlan(l *trace.Observer, p *Project, tools []cache.Observation) {
 			l.Observe(o)
 		}
 	}
-	for _, o := range tools {
-		l.Observe(o)
+	answers, ok := p.steps.Observed()
+	if !ok {
+		l.Doubt()
 	}
-	switch file, text := p.steps.Remembered(); {
-	case text != nil:
-		l.Text(file, sha256.Sum256(text))
-	case file != "":
-		l.Observe(cache.Observation{Path: file, Kind: cache.KindAbsent})
+	for _, o := range slices.Concat(p.hostSeen, answers) {
+		l.Observe(o)
 	}
 	// another plan that removed outputs of this one wrote another list
 	l.Text(p.listFile, p.listDigest)

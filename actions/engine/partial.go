@@ -191,7 +191,11 @@ func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 		}
 		old, was := s.At(i), slices.Contains(p.broken, i)
 		_, made := p.graph.Producer(old.Path)
-		if now := list[k]; old.Kind == cache.KindFile && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
+		switch now := &list[k]; {
+		case old.Kind != cache.KindFile || now.Kind != old.Kind:
+		case now.Digest.IsZero() && !now.ByStat && now.Stat == old.Stat:
+			now.Digest = old.Digest // the part knows it by stat only, the plan by content
+		case now.Digest != old.Digest && !was && !made:
 			return // it changed during the build, and other actions that read it were not checked
 		}
 		trace.Supersede(p.root, &list[k], old, was)

@@ -32,10 +32,11 @@ type Project struct {
 	// that run unsplit because of one may all be up to date.
 	SplitFailures map[string]string
 
-	w       *Workspace
-	printed manifest.Diagnostics // all that were shown
-	steps   *probe.Steps
-	request probe.Request // the request that Facts answers
+	w        *Workspace
+	printed  manifest.Diagnostics // all that were shown
+	steps    *probe.Steps
+	request  probe.Request       // the request that Facts answers
+	hostSeen []cache.Observation // what Facts depends on; nil if not known
 
 	listFile   string // the list of outputs, see outputs.go
 	listDigest cache.Digest
@@ -115,7 +116,10 @@ func (b *build) planProject(t *Tree) (*Project, error) {
 		return nil, err
 	}
 	p := &Project{w: w, Project: loaded, request: w.Request(loaded)}
-	collect := func() (err error) { p.Facts, err = probe.Collect(context.Background(), p.request); return err }
+	collect := func() (err error) {
+		p.Facts, p.hostSeen, err = probe.Collect(context.Background(), p.request)
+		return err
+	}
 	err = w.during(collect, time.After(slowStep), "asking the compilers and libraries of this machine what they are; the next build knows")
 	if errors.As(err, new(probe.TempError)) {
 		return nil, UsageError{err}

@@ -33,7 +33,7 @@ import (
 // all.
 //
 // All that a build observes is a cache.Observation. That is manifests, and folders that glob read
-// (manifest.Project.Observed); tools (probe.Observed); every file that was digested
+// (manifest.Project.Observed); tools (probe.Collect); every file that was digested
 // (cache.Files.Seen); and every path that must stay absent (execute.Runner.Observed). Records are
 // not among them. The view itself states that this command line builds these outputs from these
 // inputs. That stays true if other builds have changed the files and changed them back.

@@ -45,7 +45,7 @@ func (f *facts) collectHIP(ctx context.Context) (err error) {
 	if err := f.hipEnvironment(); err != nil {
 		return err
 	}
-	if f.Facts, err = probe.Collect(ctx, f.request); err != nil {
+	if f.Facts, f.observed, err = probe.Collect(ctx, f.request); err != nil {
 		return err
 	}
 	switch {

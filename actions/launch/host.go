@@ -48,7 +48,7 @@ func (f *facts) collectHost(ctx context.Context) error {
 		return f.collectHIP(ctx)
 	}
 	f.request.HostCompiler = l.Argv[0]
-	if f.Facts, err = probe.Collect(ctx, f.request); err != nil {
+	if f.Facts, f.observed, err = probe.Collect(ctx, f.request); err != nil {
 		return err
 	}
 	if f.CXX.Path != l.Argv[0] || f.CXX.ID == "" {

@@ -180,10 +180,11 @@ type facts struct {
 	env     quick.Environment
 	request probe.Request
 	plan.Facts
-	steps  *probe.Steps
-	passes *nvcc.CompilePasses // nil for a link
-	link   *nvcc.LinkPasses
-	dryRun nvcc.DryRun
+	observed []cache.Observation // what Facts depends on; nil if not known
+	steps    *probe.Steps
+	passes   *nvcc.CompilePasses // nil for a link
+	link     *nvcc.LinkPasses
+	dryRun   nvcc.DryRun
 }
 
 // collect collects what an nvcc command depends on, and queries nvcc.
@@ -253,7 +254,7 @@ func (f *facts) learnHostText(ctx context.Context) (err error) {
 
 // ask collects facts with a host compiler, and returns the dry run of nvcc.
 func (f *facts) ask(ctx context.Context) (run toolchain.DryRun, err error) {
-	if f.Facts, err = probe.Collect(ctx, f.request); err != nil {
+	if f.Facts, f.observed, err = probe.Collect(ctx, f.request); err != nil {
 		return run, err
 	}
 	if f.CUDA == nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
-	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -26,9 +25,16 @@ import (
 // for every location of the base directory.
 func (b *build) keep(ctx context.Context, made *command.Made) {
 	l, memory := b.launch, b.launch.Memory
-	others, ok := probe.Observed(b.request, b.Facts)
-	if !ok {
+	others := slices.Clone(b.observed)
+	if others == nil {
 		return
+	}
+	if b.steps != nil {
+		answers, ok := b.steps.Observed()
+		if !ok {
+			return
+		}
+		others = append(others, answers...)
 	}
 	for _, f := range b.files {
 		if _, err := b.runner.Files.Digest(f); err != nil {

@@ -4,10 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
-
-	"github.com/kbuild-dev/kbuild/cache"
 )
 
 // fakeClang is a clang of version 16 in a folder of its own, which says of itself what is in the
@@ -42,12 +39,12 @@ func asksAgain(t *testing.T, r Request, file string) bool {
 	if f.CXX.Error != "" {
 		t.Fatal(f.CXX.Error)
 	}
-	if _, ok := Observed(r, f); !ok {
+	if _, _, ok := r.remembered(); !ok {
 		t.Fatal("nothing is remembered")
 	}
 	write(t, file, "#!/bin/sh\n", 0o755)
-	observed, ok := Observed(r, f)
-	return !ok || slices.ContainsFunc(observed, func(o cache.Observation) bool { return o.Kind == cache.KindAbsent && exists(o.Path) })
+	_, _, ok := r.remembered()
+	return !ok
 }
 
 // Where a clang looks for gcc, for linkers and its own libraries whatever comes has it asked again.

@@ -149,7 +149,7 @@ func (w *hostEnv) unsplit(k *cuda.Toolkit) string {
 	link := cc.DeviceLink(nvcc.DeviceLink{Inputs: []string{toolchain.QueryInput}, Output: "a.o", Codes: k.Archs[:1]}, toolchain.Options{})
 	steps := &Steps{drivers: map[string]driver{"nvcc": {k.NVCC.Path, os.Environ()}}}
 	answer := func(argv []string) (string, error) {
-		a, _ := steps.ask(w.ctx, toolchain.Question{Tool: "nvcc", Args: nvcc.Query(argv, "a.cu", "a.o", "a.d")})
+		a, _, _ := steps.ask(w.ctx, toolchain.Question{Tool: "nvcc", Args: nvcc.Query(argv, "a.cu", "a.o", "a.d")})
 		if a.Error != "" {
 			return "", fmt.Errorf("nvcc --dryrun: %s", a.Error)
 		}

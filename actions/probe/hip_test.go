@@ -51,7 +51,7 @@ echo ' "DIR/llvm/clang-offload-bundler" "-output=x"'
 
 func collectHIP(t *testing.T, vars map[string]string) (*hip.Compiler, string) {
 	t.Helper()
-	f, err := Collect(t.Context(), Request{NeedHIP: true, Env: env(vars)})
+	f, _, err := Collect(t.Context(), Request{NeedHIP: true, Env: env(vars)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestHIPVersions(t *testing.T) {
 		} else {
 			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old})
 		}
-		f, err := Collect(t.Context(), r)
+		f, _, err := Collect(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestHIPVersions(t *testing.T) {
 	}
 	r := Request{NeedHIP: true, HIPVersion: "23", HIPAccepts: func(string) bool { return false },
 		Env: env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})}
-	f, err := Collect(t.Context(), r)
+	f, _, err := Collect(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestNewestFirst(t *testing.T) {
 func TestHIPHeaders(t *testing.T) {
 	dir, memo := t.TempDir(), t.TempDir()
 	headers := func() string {
-		f, err := Collect(t.Context(), Request{NeedHIPHeaders: true, MemoPath: memo, Env: env(map[string]string{"PATH": os.Getenv("PATH"), "ROCM_PATH": dir})})
+		f, _, err := Collect(t.Context(), Request{NeedHIPHeaders: true, MemoPath: memo, Env: env(map[string]string{"PATH": os.Getenv("PATH"), "ROCM_PATH": dir})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -10,132 +9,112 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// memoVersion must change when the memo's format or the probing changes.
-const memoVersion = 21
+// The facts of the tools are stored as a trace (cache/trace): they are remembered while all files,
+// folders and absent paths that the probing observed are unchanged.
 
-// memo is the result of the last probing, with the files and paths that it observed. It is only a
-// memo: in any doubt kbuild probes again.
-type memo struct {
-	Key    string
-	Files  []stamp
-	Absent []string
-	Made   int64 // Unix ns
-	Facts  plan.Facts
-}
+// memoVersion must change when the probing, or the type of the facts, changes.
+const memoVersion = 22
 
-// stamp identifies a version of a file by its status.
-type stamp struct {
-	Path               string
-	Dev, Ino           uint64
-	Size, Mtime, Ctime int64
-}
+// EnvNames are the environment variables that the answers depend on.
+var EnvNames = [...]string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"}
 
-func stampOf(path string) (stamp, bool) {
-	var st syscall.Stat_t
-	if err := syscall.Stat(path, &st); err != nil {
-		return stamp{}, false
+// memo returns the file that remembers the answers, "" for none, and the key of all that they
+// depend on besides files.
+func (r Request) memo() (file string, key cache.Key) {
+	env := map[string]string{}
+	if home := r.Env("HOME"); home != "" {
+		env["HOME"] = home // clang may find configuration files there, now or later
 	}
-	return stamp{path, uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}, true
-}
-
-// readMemo returns the memo in a file for a key; ok is false if the file is damaged.
-func readMemo(file, key string) (m memo, ok bool) {
-	sealed, _ := regular.Read(file)
-	text, ok := unseal(key, sealed)
-	ok = ok && json.Unmarshal(text, &m) == nil && m.Key == key
-	return m, ok
-}
-
-func loadMemo(file, key string) (plan.Facts, bool) {
-	m, ok := readMemo(file, key)
-	if !ok {
-		return plan.Facts{}, false
+	for _, n := range slices.Concat(EnvNames[:], run.HIPNames[:]) {
+		env[n] = r.Env(n)
 	}
-	for _, s := range m.Files {
-		now, ok := stampOf(s.Path)
-		if !ok || now != s || s.Ctime > m.Made-int64(2*time.Second) {
-			return plan.Facts{}, false // changed, or too recent to rule out a later change
-		}
+	root := ""
+	if strings.Contains(r.Compiler+r.HostCompiler+r.HIPCompiler, "/") {
+		root = r.Root // relative paths start there
 	}
-	return m.Facts, !slices.ContainsFunc(m.Absent, exists)
+	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, r.HIPCompiler, r.HIPVersion, r.NeedHIP, r.NeedHIPHeaders, env})
+	key = sha256.Sum256(b)
+	if r.MemoPath == "" {
+		return "", key
+	}
+	return fmt.Sprintf("%s/%s.trace", r.MemoPath, key), key
 }
 
-// Observed returns the paths that r's answers depend on: files that must stay unchanged, and paths
-// that must stay absent. ok is false if no valid memo of the tools exists. GPUs are not files, see
-// GPUs.
-func Observed(r Request, f plan.Facts) (all []cache.Observation, ok bool) {
+// remembered returns the facts of the tools as last probed, and what they were made from. ok is
+// false if they must be probed again.
+func (r Request) remembered() (f plan.Facts, observed []cache.Observation, ok bool) {
 	file, key := r.memo()
-	m, ok := readMemo(file, key)
+	if file == "" {
+		return f, nil, false
+	}
+	value, observed, ok := trace.Load(file, key, "/")
+	return f, observed, ok && json.Unmarshal(value, &f) == nil
+}
+
+// remember stores the facts and returns what they were made from, nil if that is not known. Facts
+// without a required toolkit are not stored: a toolkit that is installed later is then found by any
+// next run. Storing is best effort: without the memo the next run probes again.
+func (w *hostEnv) remember(f plan.Facts) []cache.Observation {
+	if w.trouble || w.doubt || w.req.NeedCUDA && f.CUDA == nil || w.req.NeedHIP && f.HIP == nil || w.req.NeedHIPHeaders && f.HIPHeaders == "" || f.CXX.Path == "" {
+		return nil
+	}
+	o := trace.NewObserver("/", w.began, len(w.read)+len(w.absent))
+	for name, digest := range w.read {
+		switch {
+		case w.folders[name]:
+			o.Folder(name, digest, "")
+		case digest.IsZero():
+			o.Observe(cache.Observation{Path: name, Kind: cache.KindFile})
+		default:
+			o.Text(name, digest)
+		}
+	}
+	for name := range w.absent {
+		o.Observe(cache.Observation{Path: name, Kind: cache.KindAbsent})
+	}
+	observed, ok := o.List()
 	if !ok {
-		return nil, false
+		return nil
 	}
-	add := func(name string, kind cache.Kind) { all = append(all, cache.Observation{Path: name, Kind: kind}) }
-	for _, s := range m.Files {
-		if now, ok := stampOf(s.Path); !ok || now != s {
-			return nil, false
-		}
-		add(s.Path, cache.KindFile)
-	}
-	for _, name := range m.Absent {
-		add(name, cache.KindAbsent)
-	}
-	for _, l := range r.searched() {
-		for _, d := range r.libDirs(l, f.CUDA) {
-			for _, p := range libFiles(inside(r.Root, d), l.Name) {
-				if exists(p) {
-					add(p, cache.KindFile)
-				} else {
-					add(p, cache.KindAbsent)
-				}
-			}
+	if file, key := w.req.memo(); file != "" {
+		if value, err := json.Marshal(f); err == nil {
+			trace.Save(file, key, value, observed)
 		}
 	}
-	for _, p := range r.Prebuilt {
-		if p = inside(r.Root, p); !exists(p) {
-			return nil, false
-		}
-		add(p, cache.KindFile)
-	}
-	return all, true
+	return observed
 }
 
-// saveMemo is best effort: without the memo the next run probes again. A host environment without a
-// required toolkit is not saved. A toolkit that is installed later is then found by any next run.
-func saveMemo(file, key string, f plan.Facts, w *hostEnv) {
-	if file == "" || w.trouble || w.req.NeedCUDA && f.CUDA == nil || w.req.NeedHIP && f.HIP == nil || w.req.NeedHIPHeaders && f.HIPHeaders == "" || f.CXX.Path == "" {
+// mostDigested is the size above which a file that is in no fingerprint is observed by stat only,
+// in bytes. libLLVM has a hundred megabytes, and a probe reads its header.
+const mostDigested = 1 << 20
+
+// reads records that an answer depends on a file or folder. A folder is observed by its names.
+func (w *hostEnv) reads(name string) {
+	if _, ok := w.read[name]; ok {
 		return
 	}
-	m := memo{Key: key, Made: time.Now().UnixNano(), Facts: f}
-	m.Files = slices.SortedFunc(maps.Values(w.read), func(a, b stamp) int { return strings.Compare(a.Path, b.Path) })
-	m.Absent = slices.Sorted(maps.Keys(w.absent))
-	text, err := json.Marshal(m)
-	if err != nil {
-		return
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		w.doubt = true // it vanished
+	case info.IsDir():
+		entries, err := os.ReadDir(name)
+		w.doubt = w.doubt || err != nil
+		w.read[name], w.folders[name] = trace.NamesBut(name, "", entries), true
+	case !info.Mode().IsRegular() || info.Size() > mostDigested:
+		w.read[name] = cache.Digest{}
+	default:
+		if _, err := w.digest(name); err != nil {
+			w.read[name] = cache.Digest{} // the probe cannot read it either
+		}
 	}
-	regular.Replace(file, seal(key, text))
-}
-
-// seal appends a checksum over the text and its subject. A memo that is damaged or belongs to
-// another subject could name a wrong tool.
-func seal(about string, text []byte) []byte {
-	return fmt.Appendf(slices.Clip(text), "\n%x\n", sha256.Sum256(append([]byte(about+"\x00"), text...)))
-}
-
-// unseal is the reverse of seal. ok is false if any byte has changed.
-func unseal(about string, sealed []byte) (text []byte, ok bool) {
-	n := len(sealed) - len("\n\n") - 2*sha256.Size
-	if n < 0 {
-		return nil, false
-	}
-	return sealed[:n], bytes.Equal(seal(about, sealed[:n]), sealed)
 }
 
 // cover records the files whose content is in a fingerprint. A text of a fingerprint may be another
@@ -157,11 +136,5 @@ func (w *hostEnv) cover(id string, parts map[string]string, texts []string) {
 func Covered(ctx context.Context, r Request) (files map[string][]string, asked []string) {
 	w := newHostEnv(ctx, r)
 	w.collect()
-	asked = slices.Sorted(maps.Keys(w.absent))
-	for _, name := range slices.Sorted(maps.Keys(w.read)) {
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			asked = append(asked, name)
-		}
-	}
-	return w.covers, asked
+	return w.covers, slices.Concat(slices.Sorted(maps.Keys(w.absent)), slices.Sorted(maps.Keys(w.folders)))
 }

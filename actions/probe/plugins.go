@@ -53,6 +53,8 @@ func (w *hostEnv) buildID(file string) string {
 		}
 	}
 	d, err := w.digest(file)
-	w.note(err)
-	return d
+	if w.note(err); err != nil {
+		return ""
+	}
+	return d.String()
 }

@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
-	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
@@ -69,16 +68,18 @@ type Lib struct {
 // Collect gathers the facts. Faults of tools are part of the facts (CUDAError, Tool.Error), since
 // only the planner knows whether the tool is needed. The error reports a host environment where
 // nothing can be probed, such as a TempError.
-func Collect(ctx context.Context, r Request) (plan.Facts, error) {
-	memo, key := r.memo()
-	facts, ok := loadMemo(memo, key)
+//
+// observed holds what the facts depend on. It is nil if that is not known, or if the next run must
+// probe again. GPUs are not files, see GPUs.
+func Collect(ctx context.Context, r Request) (facts plan.Facts, observed []cache.Observation, err error) {
+	facts, observed, ok := r.remembered()
 	if !ok {
 		if err := checkTemp(); err != nil {
-			return plan.Facts{}, err
+			return plan.Facts{}, nil, err
 		}
 		w := newHostEnv(ctx, r)
 		facts = w.collect()
-		saveMemo(memo, key, facts, w)
+		observed = w.remember(facts)
 	}
 	facts.NVCCFlags = slices.Concat(strings.Fields(r.Env("NVCC_PREPEND_FLAGS")), strings.Fields(r.Env("NVCC_APPEND_FLAGS")))
 	facts.Prebuilt = map[string]toolchain.Library{}
@@ -127,7 +128,33 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	if r.NativeCPU {
 		facts.NativeCPU = nativeCPU(ctx, r, facts)
 	}
-	return facts, ctx.Err()
+	if observed != nil {
+		observed = r.observeFiles(observed, facts)
+	}
+	return facts, observed, ctx.Err()
+}
+
+// observeFiles appends the prebuilt files, and the paths where libraries were searched. It returns
+// nil if a prebuilt file is missing.
+func (r Request) observeFiles(observed []cache.Observation, f plan.Facts) []cache.Observation {
+	for _, l := range r.searched() {
+		for _, d := range r.libDirs(l, f.CUDA) {
+			for _, p := range libFiles(inside(r.Root, d), l.Name) {
+				kind := cache.KindFile
+				if !exists(p) {
+					kind = cache.KindAbsent
+				}
+				observed = append(observed, cache.Observation{Path: p, Kind: kind})
+			}
+		}
+	}
+	for _, p := range r.Prebuilt {
+		if p = inside(r.Root, p); !exists(p) {
+			return nil
+		}
+		observed = append(observed, cache.Observation{Path: p, Kind: cache.KindFile})
+	}
+	return observed
 }
 
 // inspect reads the content of a prebuilt file.
@@ -359,19 +386,22 @@ func headOf(file string, n int64) string {
 
 // hostEnv is one probing. It records the files and paths that it observed, for the memo.
 type hostEnv struct {
-	ctx context.Context
-	req Request
-	// read holds the files whose content entered a fingerprint, with their stamps from before the
-	// read.
-	read     map[string]stamp
-	absent   map[string]bool     // absent paths that would have been preferred
-	digests  map[stamp]string    // by file, independent of its name
-	covers   map[string][]string // files whose content is in a fingerprint, by fingerprint
-	answers  map[string]answered // by command line
-	needs    map[string]needing  // by file: the libraries that it is linked with
-	trouble  bool                // something failed that may succeed the next time
-	parts    map[string]string   // of the toolkit, by role; "" is absent
-	libIndex map[string][]string // of ldconfig; nil until it is read
+	ctx   context.Context
+	req   Request
+	began time.Time
+	// read holds the files and folders that were read, with digests of their content; zero for
+	// files that are compared by stat.
+	read     map[string]cache.Digest
+	folders  map[string]bool             // those of read that are folders
+	absent   map[string]bool             // absent paths that would have been preferred
+	doubt    bool                        // something read is not known
+	digests  map[cache.Stat]cache.Digest // by file, independent of its name
+	covers   map[string][]string         // files whose content is in a fingerprint, by fingerprint
+	answers  map[string]answered         // by command line
+	needs    map[string]needing          // by file: the libraries that it is linked with
+	trouble  bool                        // something failed that may succeed the next time
+	parts    map[string]string           // of the toolkit, by role; "" is absent
+	libIndex map[string][]string         // of ldconfig; nil until it is read
 	// libPath holds the folders that the loader searches before LD_LIBRARY_PATH, for programs that
 	// nvcc starts.
 	libPath []string
@@ -385,7 +415,8 @@ type hostEnv struct {
 }
 
 func newHostEnv(ctx context.Context, r Request) *hostEnv {
-	return &hostEnv{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[stamp]string{}, covers: map[string][]string{}, answers: map[string]answered{}, needs: map[string]needing{}}
+	return &hostEnv{ctx: ctx, req: r, began: time.Now(), read: map[string]cache.Digest{}, folders: map[string]bool{}, absent: map[string]bool{},
+		digests: map[cache.Stat]cache.Digest{}, covers: map[string][]string{}, answers: map[string]answered{}, needs: map[string]needing{}}
 }
 
 func (w *hostEnv) env(name string) string { return w.req.Env(name) }
@@ -558,18 +589,6 @@ func (w *hostEnv) fingerprint(parts map[string]string, texts ...string) (string,
 	return id, nil
 }
 
-// reads records that an answer depends on a file. It takes the stamp before the content is read, so
-// that a concurrent change is noticed.
-func (w *hostEnv) reads(name string) {
-	if _, ok := w.read[name]; ok {
-		return
-	}
-	// With an empty stamp the memo never matches, and everything is probed again.
-	s, _ := stampOf(name)
-	s.Path = name
-	w.read[name] = s
-}
-
 // there reports whether a file exists, and records it if it does not.
 func (w *hostEnv) there(name string) bool {
 	if exists(name) {
@@ -596,39 +615,32 @@ func (w *hostEnv) comes(name string) (there bool) {
 	return w.there(name)
 }
 
-// oldDigests holds digests of files that are old enough for their stamps to be trusted, as in a
-// memo. The probes for CUDA and for HIP share host compilers and LLVM.
+// oldDigests holds digests of files that are old enough for their stats to be trusted. The probes
+// for CUDA and for HIP share host compilers and LLVM.
 var oldDigests sync.Map
 
 // digest returns the digest of a file's content. A file is read once under all its names: C and C++
 // compilers share most of what they run, and clang is one program.
-func (w *hostEnv) digest(name string) (string, error) {
-	w.reads(name)
-	file := w.read[name]
-	file.Path = ""
-	if d, ok := w.digests[file]; ok {
-		return d, nil
-	}
-	if d, ok := oldDigests.Load(file); ok {
-		return d.(string), nil
-	}
-	old := time.Now().Add(-2 * time.Second).UnixNano()
-	f, err := regular.Open(name, os.O_RDONLY, 0)
+func (w *hostEnv) digest(name string) (d cache.Digest, err error) {
+	began := time.Now()
+	st, err := cache.StatFile(name)
 	if err != nil {
-		return "", fmt.Errorf("reading a tool: %w", err)
+		return d, fmt.Errorf("reading a tool: %w", err)
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, err)
+	d, known := w.digests[st]
+	if old, ok := oldDigests.Load(st); ok && !known {
+		d, known = old.(cache.Digest), true
 	}
-	d := hex.EncodeToString(h.Sum(nil))
-	if file != (stamp{}) { // a file without a stamp cannot be recognized
-		w.digests[file] = d
-		if file.Ctime < old {
-			oldDigests.Store(file, d)
+	if !known {
+		if d, err = cache.DigestFile(name); err != nil {
+			return d, fmt.Errorf("reading a tool: %w", err)
+		}
+		w.digests[st] = d
+		if st.Before(began) {
+			oldDigests.Store(st, d)
 		}
 	}
+	w.read[name] = d
 	return d, nil
 }
 
@@ -653,33 +665,3 @@ func (w *hostEnv) program(name string) toolchain.Tool {
 
 // dottedRE finds the version in "GNU ar (GNU Binutils for Debian) 2.40".
 var dottedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+`) })
-
-// memo returns the file that remembers the answers, "" for none, and the key of all that they
-// depend on besides files.
-func (r Request) memo() (file, key string) {
-	key = r.key()
-	if r.MemoPath == "" {
-		return "", key
-	}
-	return fmt.Sprintf("%s/%x.json", r.MemoPath, sha256.Sum256([]byte(key))), key
-}
-
-// EnvNames are the environment variables that the answers depend on.
-var EnvNames = [...]string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"}
-
-// key encodes everything that the answers depend on besides the files themselves.
-func (r Request) key() string {
-	env := map[string]string{}
-	if home := r.Env("HOME"); home != "" {
-		env["HOME"] = home // clang may find configuration files there, now or later
-	}
-	for _, n := range slices.Concat(EnvNames[:], run.HIPNames[:]) {
-		env[n] = r.Env(n)
-	}
-	root := ""
-	if strings.Contains(r.Compiler+r.HostCompiler+r.HIPCompiler, "/") {
-		root = r.Root // relative paths start there
-	}
-	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, r.HIPCompiler, r.HIPVersion, r.NeedHIP, r.NeedHIPHeaders, env})
-	return string(b)
-}

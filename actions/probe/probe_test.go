@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
@@ -99,7 +100,7 @@ func env(vars map[string]string) func(string) string {
 
 func collect(t *testing.T, r Request) plan.Facts {
 	t.Helper()
-	f, err := Collect(context.Background(), r)
+	f, _, err := Collect(context.Background(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestDigestOfLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newHostEnv(t.Context(), Request{Env: os.Getenv})
-	var digests []string
+	var digests []cache.Digest
 	for _, name := range []string{one, link, other} {
 		d, err := w.digest(name)
 		if err != nil {
@@ -206,10 +207,10 @@ func TestDamagedMemo(t *testing.T) {
 	if err := steps().Query(t.Context(), []toolchain.Question{{Tool: "nvcc", Args: []string{"--dryrun", "a.cu"}}}); err != nil {
 		t.Fatal(err)
 	}
-	memo, key := r.memo()
-	remembered, _ := steps().Remembered()
+	memo, _ := r.memo()
+	remembered := steps().file
 	for file, holds := range map[string]func() bool{
-		memo:       func() bool { _, ok := readMemo(memo, key); return ok },
+		memo:       func() bool { _, _, ok := r.remembered(); return ok },
 		remembered: func() bool { return len(steps().Runs) > 0 },
 	} {
 		text, _ := os.ReadFile(file)
@@ -227,7 +228,7 @@ func TestDamagedMemo(t *testing.T) {
 		}
 		os.WriteFile(file, text, 0o666)
 	}
-	other, _ := steps("CPATH=/x").Remembered()
+	other := steps("CPATH=/x").file
 	if err := os.Rename(remembered, other); err != nil || len(steps("CPATH=/x").Runs) > 0 {
 		t.Error("answers for another environment are believed", err)
 	}

@@ -14,11 +14,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
-	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
@@ -26,7 +28,9 @@ import (
 )
 
 // Steps remembers the output of nvcc --dryrun, hipcc -### and clang -### for some tools and one
-// environment. It is only a memo: without its file the tools are queried again.
+// environment. It is a trace (cache/trace): an answer of clang depends on the option files that its
+// question names, and on the device libraries that it names itself. If one of them has changed, the
+// tools are queried again.
 type Steps struct {
 	Runs map[string]toolchain.DryRun // by toolchain.Question.Key
 
@@ -35,7 +39,8 @@ type Steps struct {
 	fleeting map[string]bool
 	drivers  map[string]driver
 	file     string
-	text     []byte
+	key      cache.Key
+	observer *trace.Observer // of the answers
 }
 
 // driver is a program that answers queries.
@@ -47,7 +52,7 @@ type driver struct {
 // OpenSteps reads the answers that the folder dir holds. env is the complete environment that the
 // tools of f get; keyEnv is the part of it that can change an answer.
 func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
-	s := &Steps{Runs: map[string]toolchain.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}}
+	s := &Steps{Runs: map[string]toolchain.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}, observer: trace.NewObserver("/", time.Now(), 0)}
 	if k := f.CUDA; k != nil {
 		s.drivers["nvcc"] = driver{k.NVCC.Path, env}
 	}
@@ -60,16 +65,16 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	if len(s.drivers) == 0 {
 		return s
 	}
-	s.file = filepath.Join(dir, "steps-"+Fingerprint(f, keyEnv)+".json")
-	if sealed, err := regular.Read(s.file); err == nil {
-		s.text = sealed
-		if text, ok := unseal(filepath.Base(s.file), sealed); !ok || json.Unmarshal(text, &s.Runs) != nil {
-			s.Runs = map[string]toolchain.DryRun{}
-		}
+	name := "steps-" + Fingerprint(f, keyEnv)
+	s.file, s.key = filepath.Join(dir, name+".trace"), sha256.Sum256([]byte(name))
+	value, observed, ok := trace.Load(s.file, s.key, "/")
+	if !ok || json.Unmarshal(value, &s.Runs) != nil {
+		s.Runs = map[string]toolchain.DryRun{}
+		return s
 	}
-	maps.DeleteFunc(s.Runs, func(_ string, run toolchain.DryRun) bool {
-		return lacksLibs(run.Text) || !maps.Equal(run.Files, filesIn(run.Asked))
-	})
+	for _, o := range observed {
+		s.observer.Observe(o)
+	}
 	return s
 }
 
@@ -91,45 +96,63 @@ func Fingerprint(f plan.Facts, keyEnv []string) string {
 	return fmt.Sprintf("%x", sum[:12])
 }
 
-// filesIn returns the files that arguments name by an absolute path, with digests of their content.
-// Options in those files change an answer.
-func filesIn(args []string) map[string]string {
-	files := map[string]string{}
+// observation is a path that an answer depends on. The digest is zero if nothing can be read there.
+type observation struct {
+	path   string
+	digest cache.Digest
+}
+
+// filesIn returns the paths that arguments name absolutely. Options in those files change an
+// answer.
+func filesIn(args []string) (files []observation) {
 	for _, a := range args {
 		for _, name := range strings.FieldsFunc(a, func(c rune) bool { return c == '=' || c == '@' }) {
-			if !filepath.IsAbs(name) {
-				continue
-			}
-			if text, err := regular.Read(name); err == nil {
-				files[name] = fmt.Sprintf("%x", sha256.Sum256(text))
+			if filepath.IsAbs(name) {
+				digest, _ := cache.DigestFile(name)
+				files = append(files, observation{filepath.Clean(name), digest})
 			}
 		}
 	}
 	return files
 }
 
-// lacksLibs reports whether an answer of clang names a device library that no longer exists: the
+// deviceLibs returns the device libraries that an answer of clang names. If one is gone, the
 // libraries were moved.
-func lacksLibs(text string) bool {
+func deviceLibs(text string) (files []observation) {
 	const option = `"-mlink-builtin-bitcode" "`
 	for i := strings.Index(text, option); i >= 0; i = strings.Index(text, option) {
 		text = text[i+len(option):]
-		if file, _, _ := strings.Cut(text, `"`); !exists(file) {
-			return true
+		file, _, _ := strings.Cut(text, `"`)
+		digest, _ := cache.DigestFile(file)
+		files = append(files, observation{file, digest})
+	}
+	return files
+}
+
+// observe adds what an answer depends on.
+func (s *Steps) observe(files []observation) {
+	for _, f := range files {
+		switch {
+		case !f.digest.IsZero():
+			s.observer.Text(f.path, f.digest)
+		case exists(f.path):
+			s.observer.Observe(cache.Observation{Path: f.path, Kind: cache.KindFile})
+		default:
+			s.observer.Observe(cache.Observation{Path: f.path, Kind: cache.KindAbsent})
 		}
 	}
-	return false
 }
 
 // Query queries the tools and remembers the answers.
 func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error {
 	answers := make([]toolchain.DryRun, len(questions))
 	trouble := make([]bool, len(questions))
+	files := make([][]observation, len(questions))
 	var g errgroup.Group
 	g.SetLimit(4)
 	for i, q := range questions {
 		g.Go(func() error {
-			answers[i], trouble[i] = s.ask(ctx, q)
+			answers[i], files[i], trouble[i] = s.ask(ctx, q)
 			return nil
 		})
 	}
@@ -139,44 +162,47 @@ func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error
 	}
 	for i, q := range questions {
 		s.Runs[q.Key()], s.fleeting[q.Key()] = answers[i], trouble[i]
+		s.observe(files[i])
 	}
 	s.save()
 	return nil
 }
 
-func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer toolchain.DryRun, trouble bool) {
+// ask runs a driver. files are the paths that the answer depends on. trouble reports that the answer
+// must not be saved.
+func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer toolchain.DryRun, files []observation, trouble bool) {
 	dir, err := queryFolder()
 	if err != nil {
-		return toolchain.DryRun{Error: err.Error()}, true
+		return toolchain.DryRun{Error: err.Error()}, nil, true
 	}
 	defer os.RemoveAll(dir)
 	if q.Offload != nil {
 		if err := os.WriteFile(filepath.Join(dir, toolchain.QueryInput), fatbin.EmptyOffload(q.Offload), 0o666); err != nil {
-			return toolchain.DryRun{Error: err.Error()}, true
+			return toolchain.DryRun{Error: err.Error()}, nil, true
 		}
+	}
+	clang := q.Tool == "hip" || q.Tool == "clang"
+	if clang {
+		files = filesIn(q.Args) // before clang reads them
 	}
 	d := s.drivers[q.Tool]
 	cmd := exec.CommandContext(ctx, cmp.Or(q.Program, d.path), q.Args...)
 	cmd.Dir, cmd.Env = dir, append(nvcc.QueryEnviron(d.env), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), dir+"/", "")
-	clang := q.Tool == "hip" || q.Tool == "clang"
 	if clang {
 		text = escapedByte().ReplaceAllString(text, "$1") // as JSON the text must be UTF-8
 	}
 	switch {
 	case err != nil:
-		return toolchain.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, clang || isTrouble(err)
+		return toolchain.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, files, clang || isTrouble(err)
 	case clang && refusal().MatchString(text): // with -###, clang refuses with status 0
-		return toolchain.DryRun{Error: complaint(text)}, true
+		return toolchain.DryRun{Error: complaint(text)}, files, true
 	}
-	answer = toolchain.DryRun{Text: text}
 	if clang {
-		if files := filesIn(q.Args); len(files) > 0 {
-			answer.Asked, answer.Files = q.Args, files
-		}
+		files = append(files, deviceLibs(text)...)
 	}
-	return answer, false
+	return toolchain.DryRun{Text: text}, files, false
 }
 
 // queryFolder creates a folder to run a query in, with the input files that a question names: clang
@@ -219,18 +245,15 @@ func (s *Steps) Misparsed(question, why string) {
 	s.Runs[question] = toolchain.DryRun{Misparsed: why}
 }
 
-// Remembered returns the file that holds the answers and its text as last read or written. Without
-// a toolkit the file is "".
-func (s *Steps) Remembered() (file string, text []byte) { return s.file, s.text }
+// Observed returns what the answers depend on. ok is false if that is not known.
+func (s *Steps) Observed() (observed []cache.Observation, ok bool) { return s.observer.List() }
 
 // save is best effort. It omits failures of the moment and refusals, which are queried again.
 func (s *Steps) save() {
 	lasting := maps.Clone(s.Runs)
 	maps.DeleteFunc(lasting, func(question string, _ toolchain.DryRun) bool { return s.fleeting[question] })
-	text, err := json.Marshal(lasting)
-	if err != nil {
-		return
+	value, err := json.Marshal(lasting)
+	if list, ok := s.observer.List(); ok && err == nil {
+		trace.Save(s.file, s.key, value, slices.Clone(list))
 	}
-	s.text = seal(filepath.Base(s.file), text)
-	regular.Replace(s.file, s.text)
 }

@@ -138,11 +138,7 @@ func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time)
 	fresh, broken, err := t.Check(dir)
 	valid = err == nil && len(broken) == 0
 	if valid && len(fresh) > 0 {
-		list := t.All()
-		for i, st := range fresh {
-			list[i].Stat, list[i].Young, list[i].Seen = st, !st.Before(began), 0
-		}
-		m.Keep(here, list, *made)
+		m.Keep(here, t.Refreshed(fresh, began), *made)
 	}
 	return made, valid, t.Paths(dir, broken)
 }

@@ -3,6 +3,7 @@ package trace
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -33,6 +34,35 @@ func ReadFile(name string, key cache.Key) *Trace {
 		return nil
 	}
 	return t
+}
+
+// Load returns the value of the trace in a file, with its observations, if all of them are valid.
+// Relative paths are relative to root. It stores new stats of unchanged files, so that the next
+// Load need not read them.
+func Load(name string, key cache.Key, root string) (value []byte, list []cache.Observation, ok bool) {
+	began := time.Now()
+	t := ReadFile(name, key)
+	if t == nil {
+		return nil, nil, false
+	}
+	fresh, broken, err := t.Check(root)
+	if err != nil || len(broken) > 0 {
+		return nil, nil, false
+	}
+	list = t.Refreshed(fresh, began)
+	if len(fresh) > 0 {
+		Save(name, key, t.Value(), list)
+	}
+	return t.Value(), list, true
+}
+
+// Save stores a trace in a file for ReadFile and Load. It sorts list.
+func Save(name string, key cache.Key, value []byte, list []cache.Observation) error {
+	b, err := EncodeFile(key, value, list)
+	if err != nil {
+		return err
+	}
+	return regular.Replace(name, b)
 }
 
 // EncodeFile returns the content of a file for ReadFile. It sorts list.

@@ -73,9 +73,13 @@ func (l *Observer) Text(path string, digest cache.Digest) {
 	l.add(cache.Observation{Path: path, Kind: cache.KindFile, Stat: st, Digest: digest})
 }
 
-// Observe adds an observation that has only a path and a kind, with the stat of now.
+// Observe adds an observation. If it has only a path and a kind, it gets the stat of now.
 func (l *Observer) Observe(o cache.Observation) {
-	if o.Kind == cache.KindAbsent {
+	switch {
+	case o.Stat != cache.Stat{}, o.Kind == cache.KindGuard && len(o.Absent) > 0:
+		l.add(o)
+		return
+	case o.Kind == cache.KindAbsent:
 		l.absent(o.Path)
 		return
 	}
@@ -167,6 +171,7 @@ func (l *Observer) add(e cache.Observation) {
 		}
 		old.Output = old.Output || e.Output
 	case old.Kind == e.Kind, old.Kind == cache.KindFolder && e.Kind == cache.KindGuard:
+		l.unsure = l.unsure || old.Kind == e.Kind && old.Digest != e.Digest
 		old.Absent = append(old.Absent, e.Absent...)
 	case old.Kind == cache.KindGuard && e.Kind == cache.KindFolder:
 		e.Plan = e.Plan || old.Plan

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
@@ -23,6 +24,16 @@ func (t *Trace) Check(root string) (fresh map[int]cache.Stat, broken []int, err 
 		}
 	}
 	return fresh, broken, err
+}
+
+// Refreshed returns all observations, with the stats of fresh (see Check). A stat that is not older
+// than began is too recent.
+func (t *Trace) Refreshed(fresh map[int]cache.Stat, began time.Time) []cache.Observation {
+	list := t.All()
+	for i, st := range fresh {
+		list[i].Stat, list[i].Young, list[i].Seen = st, list[i].Kind != cache.KindAbsent && !st.Before(began), 0
+	}
+	return list
 }
 
 // Rehash compares observation i with the current state by content. ok is true if the content is

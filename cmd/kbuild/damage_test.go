@@ -175,7 +175,7 @@ func stateFiles(t *testing.T, folders ...string) map[string][]string {
 var hexName = regexp.MustCompile(`\b([0-9a-f]{2}/)?[0-9a-f]{12,}(\.[0-9a-f]{64})?`)
 
 // kindsOfState are all files that kbuild writes for itself.
-var kindsOfState = []string{"last.json", "lock", "outputs-*", "tree.db", "tools/*.json", "v2/CACHEDIR.TAG", "v2/blobs/*", "v2/counters", "v2/gc", "v2/records/*"}
+var kindsOfState = []string{"last.json", "lock", "outputs-*", "tree.db", "tools/*.trace", "v2/CACHEDIR.TAG", "v2/blobs/*", "v2/counters", "v2/gc", "v2/records/*"}
 
 // TestDamagedState damages kbuild's own files one after the other, and builds after each. They are
 // only a memory: a damaged one costs time, never a failure or a wrong output.

@@ -48,7 +48,7 @@ var allowed = map[string]string{
 	"actions/strace":               "",
 	"actions/advice":               "graph graph/gencode actions/fatbin actions/modules cache",
 	"actions/toolkit":              "graph/toolchain actions/run cache/regular",
-	"actions/probe":                "graph/gencode graph/plan graph/toolchain graph/toolchain/host graph/toolchain/nvcc graph/toolchain/clang graph/toolchain/hip graph/toolchain/clangcuda actions/fatbin actions/run cache cache/regular graph/toolchain/cuda",
+	"actions/probe":                "graph/gencode graph/plan graph/toolchain graph/toolchain/host graph/toolchain/nvcc graph/toolchain/clang graph/toolchain/hip graph/toolchain/clangcuda actions/fatbin actions/run cache cache/regular cache/trace graph/toolchain/cuda",
 	"actions/fatbin":               "graph/gencode cache/regular",
 	"actions/install":              "hcl/manifest graph/gencode graph/plan graph/toolchain/cuda actions/fatbin cache cache/regular",
 	"actions/modules":              "graph/gencode graph/modinfo actions/fatbin cache/regular",

@@ -113,7 +113,7 @@ func (cmd initCmd) read(c *cli) (*importer.Build, error) {
 // queried stay empty.
 func searched() (m importer.Machine) {
 	ctx := context.Background()
-	facts, err := probe.Collect(ctx, probe.Request{NeedCUDA: true, Env: os.Getenv})
+	facts, _, err := probe.Collect(ctx, probe.Request{NeedCUDA: true, Env: os.Getenv})
 	if err != nil || facts.CUDA == nil {
 		return m
 	}

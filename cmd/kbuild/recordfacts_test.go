@@ -68,7 +68,7 @@ func recordFacts(t *testing.T, dir string, given func(*plan.Facts)) plan.Facts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts, err := probe.Collect(t.Context(), w.Request(p))
+	facts, _, err := probe.Collect(t.Context(), w.Request(p))
 	if err != nil {
 		t.Fatal(err)
 	}

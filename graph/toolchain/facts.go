@@ -13,11 +13,6 @@ type DryRun struct {
 	Text  string `json:"text,omitempty"`
 	Error string `json:"error,omitempty"`
 
-	Asked []string `json:"asked,omitempty"` // if the query names files: its arguments,
-
-	// And digests of the contents of the files, by path.
-	Files map[string]string `json:"files,omitempty"`
-
 	// The evidence that the dry run was misparsed: the unsplit command succeeded.
 	Misparsed string `json:"misparsed,omitempty"`
 }
