@@ -27,7 +27,7 @@ func TestBounds(t *testing.T) {
 		{"loops", local("[for a in range(1000): [for b in range(1000): [for c in range(1000): a if false]]]"), "2:7: " + tooMuch},
 		{"loops behind try", local("try([for a in range(1000): [for b in range(1000): [for c in range(1000): a]]], 1)"), "2:7: " + tooMuch},
 		{"a matrix", module("m", "{ a = range(1000), b = range(1000) }"), "3:13: the matrix of module \"m\" has more than 10000 instances"},
-		{"matrices", module("m", "{ a = range(100), b = range(100) }") + module("n", "{ a = range(100) }"), "7:13: the modules of this manifest have more than 10000 instances"},
+		{"matrices", module("m", "{ a = range(100), b = range(100) }") + module("n", "{ a = range(100) }"), "7:13: for_each and matrix make more than 10000 instances"},
 		{"a zero byte", "a\x00b", "1:2: kernels.hcl is no text: it holds the byte 0x00"},
 		{"latin-1", "a = 1\nb = \"\xe4\"\n", "2:6: kernels.hcl is no text: it holds the byte 0xe4"},
 		{"utf-16", "\xff\xfea\x00", "1:1: kernels.hcl is UTF-16, not UTF-8"},

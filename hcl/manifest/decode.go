@@ -79,19 +79,20 @@ func pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// reader reads the attributes of one block, for one instance of a matrix or of for_each.
+// reader reads the attributes of an instance of a block.
 type reader struct {
-	l     *loader
-	b     *block
-	extra map[string]cty.Value // matrix, each, self
+	l      *loader
+	b      *block
+	values map[string]cty.Value // matrix or each
 }
 
-func (l *loader) reader(b *block, extra map[string]cty.Value) *reader {
-	return &reader{l: l, b: b, extra: extra}
+func (l *loader) reader(b *block, values map[string]cty.Value) *reader {
+	return &reader{l, b, values}
 }
 
 // field is an attribute and its value.
 type field struct {
+	*reports
 	row  *Attribute
 	rng  hcl.Range // of the expression
 	expr hclsyntax.Expression
@@ -140,43 +141,12 @@ func (r *reader) decode(rec *record) map[string]Pos {
 
 // find returns the attribute of the block, or that of `defaults`.
 func (r *reader) find(name string) *hclsyntax.Attribute {
-	a, headers := r.b.body.Attributes[name], r.b.headerOnly()
-	if a != nil && (!headers || slices.Contains(passedOn, name)) {
-		return a
-	}
-	if headers && name != "includes" && name != "labels" {
-		return nil // its dependents have their own defaults
-	}
-	if d := r.l.defaultsFor(r.b, name); d != nil {
-		return d.body.Attributes[name]
-	}
-	return nil
+	a, _ := r.l.find(r.b, name)
+	return a
 }
 
 // field returns the value of an attribute, or nil if it is not set, null or unknown.
-func (r *reader) field(name string) *field {
-	a := r.find(name)
-	if a == nil {
-		return nil
-	}
-	v := r.value(name, a)
-	if !v.IsWhollyKnown() || v.IsNull() {
-		return nil
-	}
-	return &field{r.b.schema.Attribute(name), a.Expr.Range(), a.Expr, v}
-}
-
-// value returns the value of the attribute's node if there is one and the value is the same for all
-// instances. The node of outputs contains paths in the build tree; the reader needs them as
-// declared.
-func (r *reader) value(name string, a *hclsyntax.Attribute) cty.Value {
-	if r.extra == nil || !r.l.refs[a.Expr].matrix {
-		if addr := attrAddr(r.b.key(), name); r.l.nodes[addr] != nil && !(r.b.kind == "generate" && name == "outputs") {
-			return r.l.value(addr)
-		}
-	}
-	return r.l.eval(a.Expr, r.extra)
-}
+func (r *reader) field(name string) *field { return r.l.field(r.b, name, r.values) }
 
 // fault reports an error at the value of an attribute.
 func (r *reader) fault(name, detail, format string, args ...any) {
@@ -194,22 +164,22 @@ func (r *reader) set(f *field, to any) {
 	case *string:
 		*to = r.text(f)
 	case *bool:
-		b := r.boolean(f)
+		b := f.boolean()
 		*to = b != nil && *b
 	case **bool:
-		*to = r.boolean(f)
+		*to = f.boolean()
 	case *int:
-		*to = r.integer(f)
+		*to = f.integer()
 	case *int64:
-		*to = r.size(f)
+		*to = f.size()
 	case *time.Duration:
-		*to = r.duration(f)
+		*to = f.duration()
 	case *[]item:
-		*to = r.items(f)
+		*to = f.items()
 	case *[]string:
 		*to = r.words(f)
 	case *map[string]string:
-		*to = r.labels(f)
+		*to = f.labels()
 	case *[]Define:
 		*to = r.defines(f)
 	case *Flags:
@@ -219,18 +189,18 @@ func (r *reader) set(f *field, to any) {
 	case *Gencode:
 		*to = r.gencode(f)
 	case *standard:
-		*to = r.standard(f)
+		*to = f.standard()
 	case *[]Dep:
 		*to = r.deps(f)
 	case *reference:
-		*to = r.reference(f)
+		*to = f.reference()
 	default:
 		panic(fmt.Sprintf("BUG: %s: no attribute has the type %T", f.row.Name, to))
 	}
 }
 
 // wrong reports a value of a type that does not convert.
-func (r *reader) wrong(f *field, needs string) {
+func (f *field) wrong(needs string) {
 	help := ""
 	if s, ok := asText(f.val); ok && f.val.Type() == cty.String &&
 		strings.HasPrefix(needs, "a list of strings") {
@@ -243,7 +213,7 @@ func (r *reader) wrong(f *field, needs string) {
 		}
 		help = fmt.Sprintf("Write %s = [%s].", f.row.Name, strings.Join(words, ", "))
 	}
-	r.l.errorAt(f.rng, help, "%s needs %s, not %s", f.row.Name, needs, typeName(f.val))
+	f.errorAt(f.rng, help, "%s needs %s, not %s", f.row.Name, needs, typeName(f.val))
 }
 
 // text converts to a string: one of the words of its row, of the form of its row, or a path.
@@ -251,7 +221,7 @@ func (r *reader) text(f *field) string {
 	s, ok := asText(f.val)
 	switch row := f.row; {
 	case !ok:
-		r.wrong(f, "a string")
+		f.wrong("a string")
 	case row.Words != nil && !slices.Contains(row.Words, s):
 		r.l.errorAt(f.rng, "One of: "+strings.Join(row.Words, ", ")+".",
 			"%s = %q is not known%s", row.Name, s, didYouMean(s, row.Words))
@@ -285,10 +255,10 @@ func (r *reader) hasForm(row *Attribute, it item) bool {
 }
 
 // boolean converts to true or false, or returns nil.
-func (r *reader) boolean(f *field) *bool {
+func (f *field) boolean() *bool {
 	v, err := convert.Convert(f.val, cty.Bool)
 	if err != nil || v.IsNull() {
-		r.wrong(f, "true or false")
+		f.wrong("true or false")
 		return nil
 	}
 	b := v.True()
@@ -296,15 +266,15 @@ func (r *reader) boolean(f *field) *bool {
 }
 
 // integer converts to a whole number within the bounds of its row.
-func (r *reader) integer(f *field) int {
+func (f *field) integer() int {
 	v, err := convert.Convert(f.val, cty.Number)
 	if err != nil || v.IsNull() {
-		r.wrong(f, "a number")
+		f.wrong("a number")
 		return 0
 	}
 	n, accuracy := v.AsBigFloat().Int64()
 	if accuracy != big.Exact || n < f.row.Min || n > f.row.Max {
-		r.l.errorAt(f.rng, "", "%s needs a whole number from %d to %d", f.row.Name, f.row.Min,
+		f.errorAt(f.rng, "", "%s needs a whole number from %d to %d", f.row.Name, f.row.Min,
 			f.row.Max)
 		return 0
 	}
@@ -312,24 +282,24 @@ func (r *reader) integer(f *field) int {
 }
 
 // size converts "4GiB" or a number of bytes.
-func (r *reader) size(f *field) int64 {
+func (f *field) size() int64 {
 	s, ok := asText(f.val)
 	if !ok {
-		r.wrong(f, `a size such as "4GiB"`)
+		f.wrong(`a size such as "4GiB"`)
 		return 0
 	}
 	n, err := ParseSize(s)
 	if err != nil {
-		r.l.errorAt(f.rng, "", "%s: %v", f.row.Name, err)
+		f.errorAt(f.rng, "", "%s: %v", f.row.Name, err)
 	}
 	return n
 }
 
 // duration converts a time such as "90s"; a bare number is in seconds.
-func (r *reader) duration(f *field) time.Duration {
+func (f *field) duration() time.Duration {
 	s, ok := asText(f.val)
 	if !ok {
-		r.wrong(f, `a time such as "90s"`)
+		f.wrong(`a time such as "90s"`)
 		return 0
 	}
 	written := s
@@ -338,7 +308,7 @@ func (r *reader) duration(f *field) time.Duration {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		r.l.errorAt(f.rng, "",
+		f.errorAt(f.rng, "",
 			`%s: %q is no time; write for example "90s", "5m" or a number of seconds`,
 			f.row.Name, written)
 		return 0
@@ -347,22 +317,22 @@ func (r *reader) duration(f *field) time.Duration {
 }
 
 // elements returns the elements of a list or set.
-func (r *reader) elements(f *field, of string) []cty.Value {
+func (f *field) elements(of string) []cty.Value {
 	if !isList(f.val) {
-		r.wrong(f, "a list of "+of)
+		f.wrong("a list of " + of)
 		return nil
 	}
 	return f.val.AsValueSlice()
 }
 
 // items converts to a list of strings.
-func (r *reader) items(f *field) []item {
+func (f *field) items() []item {
 	var out []item
 	places := literals(f.expr)
-	for _, e := range r.elements(f, "strings") {
+	for _, e := range f.elements("strings") {
 		s, ok := asText(e)
 		if !ok {
-			r.l.errorAt(f.rng, "", "%s needs a list of strings, and one element is %s", f.row.Name,
+			f.errorAt(f.rng, "", "%s needs a list of strings, and one element is %s", f.row.Name,
 				typeName(e))
 			continue
 		}
@@ -383,7 +353,7 @@ func plainTexts(items []item) []string {
 // words converts to a list of strings, and checks them as the row says.
 func (r *reader) words(f *field) (out []string) {
 	row := f.row
-	for _, it := range r.items(f) {
+	for _, it := range f.items() {
 		s := it.text
 		switch {
 		case row.Words != nil && !slices.Contains(row.Words, s):
@@ -431,9 +401,9 @@ func (r *reader) isName(row *Attribute, it item) bool {
 }
 
 // textMap converts to a map of strings; a null value becomes nil.
-func (r *reader) textMap(f *field) map[string]*string {
+func (f *field) textMap() map[string]*string {
 	if !isMap(f.val) {
-		r.wrong(f, "a map")
+		f.wrong("a map")
 		return nil
 	}
 	out := map[string]*string{}
@@ -444,7 +414,7 @@ func (r *reader) textMap(f *field) map[string]*string {
 		}
 		s, ok := asText(v)
 		if !ok {
-			r.l.errorAt(f.keyRange(key), "",
+			f.errorAt(f.keyRange(key), "",
 				"%s: the value of %q must be a string, a number or a boolean, not %s",
 				f.row.Name, key, typeName(v))
 			continue
@@ -454,8 +424,8 @@ func (r *reader) textMap(f *field) map[string]*string {
 	return out
 }
 
-func (r *reader) labels(f *field) map[string]string {
-	m := r.textMap(f)
+func (f *field) labels() map[string]string {
+	m := f.textMap()
 	if m == nil {
 		return nil
 	}
@@ -469,9 +439,9 @@ func (r *reader) labels(f *field) map[string]string {
 }
 
 // reference converts to a reference to a block.
-func (r *reader) reference(f *field) reference {
+func (f *field) reference() reference {
 	if f.val.Type() != referenceType {
-		r.l.errorAt(f.rng, fmt.Sprintf("Write %s.NAME, without quotes.", f.row.Name),
+		f.errorAt(f.rng, fmt.Sprintf("Write %s.NAME, without quotes.", f.row.Name),
 			"%s takes a reference, not %s", f.row.Name, typeName(f.val))
 		return reference{}
 	}

@@ -13,7 +13,7 @@ import (
 func (r *reader) deps(f *field) []Dep {
 	var out []Dep
 	places, seen := literals(f.expr), map[string]bool{}
-	for _, e := range r.elements(f, "references") {
+	for _, e := range f.elements("references") {
 		if e.IsNull() || e.Type() != referenceType {
 			r.noReference(f, e, places)
 			continue
@@ -31,24 +31,6 @@ func (r *reader) deps(f *field) []Dep {
 		out = append(out, Dep{Label: t.label(), Pos: position(rng)})
 	}
 	return out
-}
-
-// hasInstance reports an error if the for_each of a block does not have the key of t.
-func (l *loader) hasInstance(t *target, rng hcl.Range) bool {
-	name, key, one := strings.Cut(t.name, ":")
-	if !one {
-		return true
-	}
-	var keys []string
-	for _, e := range l.each[l.named[t.kind+"."+name]] {
-		keys = append(keys, e.key)
-	}
-	if slices.Contains(keys, key) {
-		return true
-	}
-	summary, detail := noInstance(t.kind+"."+name, key, keys)
-	l.errorAt(rng, detail, "%s", summary)
-	return false
 }
 
 func (r *reader) noReference(f *field, e cty.Value, places places) {

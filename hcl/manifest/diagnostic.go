@@ -111,6 +111,15 @@ func wordEnd(line string, column int) int {
 	return max(i+1, column+1)
 }
 
+// reports collects the diagnostics of a load.
+type reports struct {
+	project  *Project
+	diags    Diagnostics
+	reported map[reported]bool // for reporting each diagnostic once
+	dropped  int               // number of diagnostics beyond maxDiagnostics
+	compared int               // number of names compared for suggestions
+}
+
 // reported is the key for removing duplicate diagnostics.
 type reported struct {
 	pos             Pos
@@ -118,7 +127,7 @@ type reported struct {
 }
 
 // add adds a diagnostic once: a mistake in `defaults` or in a matrix is found repeatedly.
-func (l *loader) add(d Diagnostic) {
+func (l *reports) add(d Diagnostic) {
 	key := reported{d.Pos, d.Summary, d.Detail}
 	if l.reported[key] {
 		return
@@ -132,24 +141,24 @@ func (l *loader) add(d Diagnostic) {
 }
 
 // addQuoted adds a diagnostic whose source lines are not set.
-func (l *loader) addQuoted(d Diagnostic) {
+func (l *reports) addQuoted(d Diagnostic) {
 	ds := Diagnostics{d}
 	l.project.Quote(ds)
 	l.add(ds[0])
 }
 
-func (l *loader) errorAt(r hcl.Range, detail, format string, args ...any) {
+func (l *reports) errorAt(r hcl.Range, detail, format string, args ...any) {
 	l.add(l.at(r, detail, fmt.Sprintf(format, args...)))
 }
 
-func (l *loader) warnAt(r hcl.Range, detail, format string, args ...any) {
+func (l *reports) warnAt(r hcl.Range, detail, format string, args ...any) {
 	d := l.at(r, detail, fmt.Sprintf(format, args...))
 	d.Severity = Warning
 	l.add(d)
 }
 
 // bothAt reports two ranges that conflict.
-func (l *loader) bothAt(r, also hcl.Range, say, detail, format string, args ...any) {
+func (l *reports) bothAt(r, also hcl.Range, say, detail, format string, args ...any) {
 	d := l.at(r, detail, fmt.Sprintf(format, args...))
 	if also != r {
 		second := l.at(also, "", "")
@@ -159,11 +168,11 @@ func (l *loader) bothAt(r, also hcl.Range, say, detail, format string, args ...a
 }
 
 // errorf reports an error without a position.
-func (l *loader) errorf(detail, format string, args ...any) {
+func (l *reports) errorf(detail, format string, args ...any) {
 	l.add(Diagnostic{Summary: fmt.Sprintf(format, args...), Detail: detail})
 }
 
-func (l *loader) at(r hcl.Range, detail, summary string) Diagnostic {
+func (l *reports) at(r hcl.Range, detail, summary string) Diagnostic {
 	d := Diagnostic{Summary: summary, Detail: detail, Pos: position(r)}
 	d.Source = l.project.line(r.Filename, r.Start.Line)
 	d.End = r.End.Column
@@ -178,7 +187,7 @@ func position(r hcl.Range) Pos {
 }
 
 // addHCL adds diagnostics of the HCL library.
-func (l *loader) addHCL(diags hcl.Diagnostics) {
+func (l *reports) addHCL(diags hcl.Diagnostics) {
 	for _, h := range diags {
 		summary, detail := inOurWords(h)
 		d := Diagnostic{Summary: summary, Detail: detail}

@@ -8,7 +8,7 @@
 //	parse     files to blocks; unknown blocks and attributes (schema.go, parse.go)
 //	resolve   references to addresses, before anything is evaluated (resolve.go)
 //	evaluate  variables, locals and attributes in the order of their dependencies (evaluate.go)
-//	decode    values to Project (target.go, generate.go, block.go)
+//	decode    values to Project (decode.go, targets.go, source.go, generate.go)
 //
 // The second phase finds a reference to a name that does not exist. So it is never mistaken for a
 // cycle or for a value of a wrong type. An expression that cannot be evaluated has an unknown

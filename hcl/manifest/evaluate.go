@@ -11,17 +11,37 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Phase three: values in the order of their dependencies. Everything that has a value is a node,
-// which is computed once at its first use. If a node is used again while it is being computed,
-// there is a cycle, and the stack is its path.
+// Phase three: values in the order of their dependencies. Everything that an expression refers to
+// is a node, which is computed once, at its first use. If a node is used again while it is being
+// computed, there is a cycle, and the stack is its path.
+
+// evaluator evaluates the expressions of a manifest.
+type evaluator struct {
+	*catalog
+	variables map[string]*variable
+	nodes     map[string]*node // everything that is referred to, by address
+	path      []*node          // nodes under evaluation, for cycles
+	ctx       *hcl.EvalContext // functions, and the values of nodes by address
+	refs      map[hclsyntax.Expression]*references
+	rounds    rounds // of loops
+
+	instancesOf   map[*block][]instance
+	instanceCount int
+	lists         map[*block][]string // dynamic outputs of generate blocks, see made
+}
 
 // node is something with a value: var.x, local.y, gencode.server.code, library.solver.sources.
 type node struct {
-	addr    string
-	rng     hcl.Range
-	expr    hclsyntax.Expression // nil if compute is set
-	compute func() cty.Value
-	state   nodeState
+	addr  string
+	rng   hcl.Range
+	state nodeState
+
+	variable *variable            // of var.x
+	expr     hclsyntax.Expression // of a local value, or of an attribute that is set
+	block    *block               // of an attribute, or of all instances
+	attr     string               // "" for all instances
+	view     bool                 // paths are relative to dir, not to the folder of the block
+	dir      string
 }
 
 type nodeState int
@@ -35,6 +55,9 @@ const (
 // attrAddr returns the address of an attribute. The zero byte distinguishes the attribute `sources`
 // of a target "a" from a target "a.sources"; shown removes it.
 func attrAddr(key, attr string) string { return key + "\x00." + attr }
+
+// viewed separates the address of an attribute from the folder that its paths are relative to.
+const viewed = "\x00\x00"
 
 func shown(addr string) string {
 	addr, _, _ = strings.Cut(addr, viewed)
@@ -50,126 +73,130 @@ func (t *target) label() string { return t.kind + "." + t.name }
 // evaluate the block, so deps = [library.a] depends on no attribute of library.a.
 var referenceType = cty.Capsule("reference", reflect.TypeFor[target]())
 
-// declare creates a node for everything that can be referenced, and sets the value of whole blocks.
-func (l *loader) declare() {
-	l.ctx.Variables = map[string]cty.Value{}
-	for _, b := range l.blocks {
-		switch {
-		case b.kind == "variable":
-			l.declareVariable(b)
-		case b.kind == "locals":
-			l.declareLocals(b)
-		case b.kind == "test":
-			l.declareAttrs(b)
-		case b.kind == "group":
-			l.ctx.Variables[b.key()] = cty.CapsuleVal(referenceType, &target{b.kind, b.name})
-		case b.kind == "gencode" || isTarget(b.kind):
-			l.ctx.Variables[b.key()] = cty.CapsuleVal(referenceType, &target{b.kind, b.name})
-			l.declareAttrs(b)
-		case b.kind == "defaults":
-			l.declareAttrs(b)
+// declare creates the nodes of variables, local values and defaults. Those of other attributes are
+// created when a reference to them is resolved.
+func (e *evaluator) declare() {
+	for _, b := range e.blocks {
+		switch b.kind {
+		case "variable":
+			e.declareVariable(b)
+		case "locals":
+			for _, a := range b.attrs() {
+				addr := "local." + path.Join(b.dir, a.Name)
+				if first := e.nodes[addr]; first != nil {
+					e.bothAt(a.NameRange, first.rng, "first here", "", "%s is declared twice", addr)
+					continue
+				}
+				e.names["local"] = append(e.names["local"], path.Join(b.dir, a.Name))
+				e.nodes[addr] = &node{addr: addr, rng: a.NameRange, expr: a.Expr}
+			}
+		case "defaults":
+			for _, a := range b.attrs() {
+				e.attribute(b, a.Name)
+			}
 		}
 	}
 }
 
-func (l *loader) declareLocals(b *block) {
-	for _, a := range b.attrs() {
-		addr := "local." + path.Join(b.dir, a.Name)
-		if first := l.nodes[addr]; first != nil {
-			l.bothAt(a.NameRange, first.rng, "first here", "", "%s is declared twice", addr)
-			continue
-		}
-		l.names["local"] = append(l.names["local"], path.Join(b.dir, a.Name))
-		l.nodes[addr] = &node{addr: addr, rng: a.NameRange, expr: a.Expr}
-	}
-}
-
-// declareAttrs creates a node for each attribute of a block. An attribute that is not set has the
-// value from `defaults`, or null.
-func (l *loader) declareAttrs(b *block) {
-	for _, known := range b.schema.Attributes {
-		name := known.Name
-		n := &node{addr: attrAddr(b.key(), name), rng: b.rng}
+// attribute returns the node of an attribute.
+func (e *evaluator) attribute(b *block, name string) *node {
+	addr := attrAddr(b.key(), name)
+	n := e.nodes[addr]
+	if n == nil {
+		n = &node{addr: addr, rng: b.rng, block: b, attr: name}
 		if a := b.body.Attributes[name]; a != nil {
 			n.rng, n.expr = a.NameRange, a.Expr
-		} else {
-			n.compute = func() cty.Value { return l.inherited(b, name) }
+			e.refsOf(a.Expr).node = n
 		}
-		l.nodes[n.addr] = n
+		e.nodes[addr] = n
 	}
-	if b.kind == "generate" {
-		n := l.nodes[attrAddr(b.key(), "outputs")]
-		n.expr, n.compute = nil, func() cty.Value { return l.outputPaths(b) }
-		if a := b.body.Attributes["command"]; a != nil {
-			n := l.nodes[attrAddr(b.key(), "command")]
-			n.expr, n.compute = nil, func() cty.Value { return l.eval(a.Expr, l.self(b)) }
-		}
-	}
+	return n
 }
 
-func (l *loader) inherited(b *block, name string) cty.Value {
-	if d := l.defaultsFor(b, name); d != nil {
-		v := l.value(attrAddr(d.key(), name))
-		if b.schema.Attribute(name).path {
+// view returns the node of an attribute with paths relative to dir.
+func (e *evaluator) view(b *block, name, dir string) *node {
+	n := e.attribute(b, name)
+	if b.dir == dir || !b.schema.Attribute(name).path {
+		return n
+	}
+	addr := n.addr + viewed + dir
+	if e.nodes[addr] == nil {
+		e.nodes[addr] = &node{addr: addr, rng: b.rng, block: b, attr: name, view: true, dir: dir}
+	}
+	return e.nodes[addr]
+}
+
+// whole returns the node of a block, or of one of its instances. Its value is a reference.
+func (e *evaluator) whole(kind, name string) *node {
+	addr := kind + "." + name
+	e.ctx.Variables[addr] = cty.CapsuleVal(referenceType, &target{kind, name})
+	return &node{addr: addr}
+}
+
+// keyed returns the node of the instances of a block by their keys.
+func (e *evaluator) keyed(b *block) *node {
+	addr := b.key() + allInstances
+	if e.nodes[addr] == nil {
+		e.nodes[addr] = &node{addr: addr, rng: b.rng, block: b}
+	}
+	return e.nodes[addr]
+}
+
+// compute evaluates a node. An attribute that is not set has the value from `defaults`, or null.
+func (e *evaluator) compute(n *node) cty.Value {
+	switch b := n.block; {
+	case n.variable != nil:
+		n.variable.value = e.variableValue(n.variable)
+		return n.variable.value
+	case b == nil:
+		return e.eval(n.expr, nil)
+	case n.attr == "":
+		return e.byKey(b)
+	case n.view:
+		return rebased(e.value(e.attribute(b, n.attr)), b.dir, n.dir)
+	case b.kind == "generate" && n.attr == "outputs":
+		return e.outputPaths(b)
+	case n.expr != nil:
+		return e.eval(n.expr, e.self(b, n.expr))
+	default:
+		d := e.defaultsFor(b, n.attr)
+		if d == nil {
+			return cty.NullVal(cty.DynamicPseudoType)
+		}
+		v := e.value(e.attribute(d, n.attr))
+		if b.schema.Attribute(n.attr).path {
 			v = rebased(v, d.dir, b.dir)
 		}
 		return v
 	}
-	return cty.NullVal(cty.DynamicPseudoType)
-}
-
-// defaultsFor returns the `defaults` block that provides an attribute which b does not set, or nil.
-// An attribute outside the schema is a bug: it would be undocumented.
-func (l *loader) defaultsFor(b *block, name string) *block {
-	a := b.schema.Attribute(name)
-	if a == nil {
-		panic("BUG: the schema of " + b.kind + " has no attribute " + name)
-	}
-	// code and gencode are two spellings of the same setting. A target that sets one must not
-	// inherit the other.
-	other := b.body.Attributes[map[string]string{"code": "gencode", "gencode": "code"}[name]]
-	if a.Inherited && b.schema.Inherits == "defaults" && other == nil {
-		return l.nearestDefaults(b.dir, name)
-	}
-	return nil
 }
 
 // value returns the value of a node. It is unknown if evaluation failed; the error was reported.
-func (l *loader) value(addr string) cty.Value {
-	if v, ok := l.ctx.Variables[addr]; ok {
+func (e *evaluator) value(n *node) cty.Value {
+	if v, ok := e.ctx.Variables[n.addr]; ok {
 		return v
 	}
-	n := l.nodes[addr]
-	if n == nil {
-		return cty.DynamicVal
-	}
 	if n.state == running {
-		l.cycle(n)
+		e.cycle(n)
 		return cty.DynamicVal
 	}
 	n.state = running
-	l.path = append(l.path, n)
-	var v cty.Value
-	if n.compute != nil {
-		v = n.compute()
-	} else {
-		v = l.eval(n.expr, nil)
-	}
-	l.path = l.path[:len(l.path)-1]
+	e.path = append(e.path, n)
+	v := e.compute(n)
+	e.path = e.path[:len(e.path)-1]
 	if n.state == running {
 		n.state = known
 	} else {
 		v = cty.DynamicVal // part of a cycle
 	}
-	l.ctx.Variables[addr] = v
+	e.ctx.Variables[n.addr] = v
 	return v
 }
 
 // cycle reports the path from n back to n. It gives every node on the path an unknown value, so
 // that the cycle is reported once.
-func (l *loader) cycle(n *node) {
-	i := slices.Index(l.path, n)
-	loop := l.path[i:]
+func (e *evaluator) cycle(n *node) {
+	loop := e.path[slices.Index(e.path, n):]
 	var steps []string
 	for _, m := range append(slices.Clone(loop), n) {
 		steps = append(steps, shown(m.addr)+" ("+position(m.rng).String()+")")
@@ -177,58 +204,132 @@ func (l *loader) cycle(n *node) {
 	for _, m := range loop {
 		m.state = known
 	}
-	l.errorAt(n.rng, strings.Join(steps, "\n  needs "), "%s needs its own value", shown(n.addr))
+	e.errorAt(n.rng, strings.Join(steps, "\n  needs "), "%s needs its own value", shown(n.addr))
 }
 
-// eval evaluates an expression after its dependencies. extra are additional variables, such as
-// matrix.
-func (l *loader) eval(e hclsyntax.Expression, extra map[string]cty.Value) cty.Value {
-	r := l.refs[e]
-	if r == nil {
-		panic("BUG: expression at " + e.Range().String() + " was not resolved")
+// eval evaluates an expression after its dependencies. values are additional variables: matrix,
+// each or self. An expression that uses none of these is evaluated once.
+func (e *evaluator) eval(expr hclsyntax.Expression, values map[string]cty.Value) cty.Value {
+	r := e.refsOf(expr)
+	switch {
+	case !r.resolved:
+		panic("BUG: expression at " + expr.Range().String() + " was not resolved")
+	case r.own && values == nil:
+		return cty.DynamicVal // the caller has no instance; singleValue reports that
+	case r.own:
+		ctx := e.ctx.NewChild()
+		ctx.Variables = values
+		return e.evalIn(expr, r, ctx)
+	case !r.evaluated:
+		r.value, r.evaluated = e.evalIn(expr, r, e.ctx), true
 	}
+	return r.value
+}
+
+func (e *evaluator) evalIn(
+	expr hclsyntax.Expression, r *references, ctx *hcl.EvalContext,
+) cty.Value {
 	if r.bad {
 		return cty.DynamicVal
 	}
-	for _, addr := range r.addrs {
-		if !l.instanceless(addr, r) {
+	for _, n := range r.nodes {
+		if !e.singleValue(n, r) {
 			return cty.DynamicVal
 		}
-		l.value(addr)
-		if _, known := l.ctx.Variables[addr]; !known {
+		e.value(n)
+		if _, known := e.ctx.Variables[n.addr]; !known {
 			return cty.DynamicVal // part of a cycle
 		}
 	}
-	ctx := l.ctx
-	if r.matrix && extra == nil {
-		return cty.DynamicVal // the caller has no instance; instanceless reports that
-	}
-	if extra != nil {
-		ctx = l.ctx.NewChild()
-		ctx.Variables = extra
-	}
-	if l.rounds.spent() != nil {
+	if e.rounds.spent() != nil {
 		return cty.DynamicVal
 	}
-	v, diags := e.Value(ctx)
-	if err := l.rounds.spent(); err != nil { // a try() may have hidden it
-		l.errorAt(e.Range(), "", "%v", err)
+	v, diags := expr.Value(ctx)
+	if err := e.rounds.spent(); err != nil { // a try() may have hidden it
+		e.errorAt(expr.Range(), "", "%v", err)
 		return cty.DynamicVal
 	}
-	l.addHCL(diags)
+	e.addHCL(diags)
 	if diags.HasErrors() {
 		return cty.DynamicVal
 	}
 	return v
 }
 
-// instanceless reports a reference to an attribute whose value differs between instances.
-func (l *loader) instanceless(addr string, r *references) bool {
-	own, _, _ := strings.Cut(addr, viewed)
-	n := l.nodes[own]
-	if n == nil || n.expr == nil || l.refs[n.expr] == nil || !l.refs[n.expr].matrix {
+// singleValue reports a reference to an attribute whose value differs between instances.
+func (e *evaluator) singleValue(n *node, r *references) bool {
+	if n.block == nil || n.attr == "" || n.attr == "command" {
 		return true
 	}
-	l.errorAt(r.places[addr], "It differs between the instances: it uses matrix or each.", "%s has no single value", shown(addr))
+	own := e.attribute(n.block, n.attr)
+	if own.expr == nil || !e.refsOf(own.expr).own {
+		return true
+	}
+	e.errorAt(r.places[n.addr], "It differs between the instances: it uses matrix or each.",
+		"%s has no single value", shown(n.addr))
 	return false
+}
+
+// attributeValue returns the value of an attribute for an instance of its block.
+func (e *evaluator) attributeValue(
+	b *block, a *hclsyntax.Attribute, values map[string]cty.Value,
+) cty.Value {
+	r := e.refsOf(a.Expr)
+	if n := r.node; n != nil && !r.own && !(b.kind == "generate" && a.Name == "outputs") {
+		return e.value(n)
+	}
+	if values == nil {
+		values = e.self(b, a.Expr)
+	}
+	return e.eval(a.Expr, values)
+}
+
+// find returns an attribute of a block, or that of `defaults` and the block of that.
+func (e *evaluator) find(b *block, name string) (*hclsyntax.Attribute, *block) {
+	a, headers := b.body.Attributes[name], b.headerOnly()
+	if a != nil && (!headers || slices.Contains(passedOn, name)) {
+		return a, b
+	}
+	if headers && name != "includes" && name != "labels" {
+		return nil, nil // its dependents have their own defaults
+	}
+	if d := e.defaultsFor(b, name); d != nil && d.body.Attributes[name] != nil {
+		return d.body.Attributes[name], d
+	}
+	return nil, nil
+}
+
+// field returns the value of an attribute for an instance, or nil if it is not set, null or
+// unknown.
+func (e *evaluator) field(b *block, name string, values map[string]cty.Value) *field {
+	a, of := e.find(b, name)
+	if a == nil {
+		return nil
+	}
+	row, v := b.schema.Attribute(name), e.attributeValue(of, a, values)
+	if row.path && of != b {
+		v = rebased(v, of.dir, b.dir)
+	}
+	if !v.IsWhollyKnown() || v.IsNull() {
+		return nil
+	}
+	return &field{e.reports, row, a.Expr.Range(), a.Expr, v}
+}
+
+// evaluateAll also finds the errors in values that no target uses.
+func (e *evaluator) evaluateAll() {
+	for _, addr := range sortedKeys(e.nodes) {
+		e.value(e.nodes[addr])
+	}
+	for _, key := range sortedKeys(e.named) {
+		b := e.named[key]
+		if !isTarget(b.kind) && b.kind != "gencode" && b.kind != "test" {
+			continue
+		}
+		for _, a := range b.attrs() {
+			if b.schema.Attribute(a.Name) != nil {
+				e.attributeValue(b, a, nil)
+			}
+		}
+	}
 }

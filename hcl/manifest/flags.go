@@ -122,7 +122,7 @@ func (r *reader) refuseFlag(tool string, i item) bool {
 
 // writtenOut expands the option files in flags. Like the manifest, such files are inputs of the
 // plan.
-func (l *loader) writtenOut(tool string, flags []item) []item {
+func (l *sourceTree) writtenOut(tool string, flags []item) []item {
 	texts := make([]string, len(flags))
 	for i, f := range flags {
 		texts[i] = f.text
@@ -152,7 +152,7 @@ func (l *loader) writtenOut(tool string, flags []item) []item {
 }
 
 // optionFile reads an option file once. name is relative to the root, where commands run.
-func (l *loader) optionFile(name string) ([]byte, error) {
+func (l *sourceTree) optionFile(name string) ([]byte, error) {
 	if rel, err := filepath.Rel(l.project.Root, name); err == nil && filepath.IsAbs(name) && filepath.IsLocal(rel) {
 		name = rel
 	}

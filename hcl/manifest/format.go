@@ -12,7 +12,10 @@ import (
 // Format returns src in the canonical layout: indentation and aligned equal signs, comments and
 // everything else untouched. A file that does not parse is returned as diagnostics.
 func Format(src []byte, file string) ([]byte, Diagnostics) {
-	l := &loader{project: &Project{sources: map[string][]byte{file: src}}, reported: map[reported]bool{}}
+	l := &sourceTree{reports: &reports{
+		project:  &Project{sources: map[string][]byte{file: src}},
+		reported: map[reported]bool{},
+	}}
 	if !l.checkText(file, src) {
 		return nil, l.diags
 	}

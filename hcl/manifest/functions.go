@@ -13,7 +13,7 @@ import (
 
 // functions returns all functions of the language. They are pure, except that glob lists folders,
 // which Project.Observed records.
-func (l *loader) functions() map[string]function.Function {
+func (l *evaluator) functions() map[string]function.Function {
 	return map[string]function.Function{
 		"concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "distinct": distinctFunc,
 		"sort": stdlib.SortFunc, "reverse": stdlib.ReverseListFunc, "compact": stdlib.CompactFunc,

@@ -41,7 +41,7 @@ func (r *reader) gencode(f *field) Gencode {
 		r.l.errorAt(f.rng, `Write gencode.NAME, or code = ["sm_90"] for a list of its own.`,
 			"gencode needs a reference, not %s", typeName(f.val))
 	default:
-		r.wrong(f, "a reference such as gencode.NAME")
+		f.wrong("a reference such as gencode.NAME")
 	}
 	return Gencode{}
 }
@@ -49,7 +49,7 @@ func (r *reader) gencode(f *field) Gencode {
 // codes reads a list of code names.
 func (r *reader) codes(f *field) []gencode.Code {
 	var out []gencode.Code
-	for _, it := range r.items(f) {
+	for _, it := range f.items() {
 		c, err := gencode.Parse(it.text)
 		if err != nil {
 			r.l.errorAt(it.rng, codeHelp, "%q is no architecture%s", it.text, codeMeant(it.text))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -22,9 +23,8 @@ import (
 // (graph.Collect). Without such a list Load returns only the targets that these commands need: see
 // Project.Unsettled.
 
-func (l *loader) decodeGenerate(b *block) {
-	r := l.reader(b, nil)
-	rec := r.newTarget(Generate)
+func (r *reader) generate() *Target {
+	l, b, rec := r.l, r.b, r.newTarget(Generate)
 	t := rec.Target
 	t.Patterns = l.patterns(b)
 	t.Outputs, _ = l.made(b)
@@ -36,12 +36,15 @@ func (l *loader) decodeGenerate(b *block) {
 	if rec.depfile != "" {
 		t.Depfile = cleanPath(rec.depfile)
 	}
-	l.project.Targets = append(l.project.Targets, t)
+	return t
 }
 
-// self returns the variable self for the command of a block.
-func (l *loader) self(b *block) map[string]cty.Value {
-	depfile := l.value(attrAddr(b.key(), "depfile"))
+// self returns the variable self if an expression of a block uses it, as its command may.
+func (l *evaluator) self(b *block, expr hclsyntax.Expression) map[string]cty.Value {
+	if b.kind != "generate" || !l.refsOf(expr).own {
+		return nil
+	}
+	depfile := l.value(l.attribute(b, "depfile"))
 	if name, ok := asText(depfile); ok {
 		depfile = cty.StringVal(l.genPath(b, name))
 	}
@@ -51,23 +54,22 @@ func (l *loader) self(b *block) map[string]cty.Value {
 		"dir":        cty.StringVal(l.genPath(b)),
 		"depfile":    depfile,
 		"outputs":    l.writes(b),
-		"inputs":     rebased(l.value(attrAddr(b.key(), "inputs")), b.dir, ""),
+		"inputs":     rebased(l.value(l.attribute(b, "inputs")), b.dir, ""),
 	})}
 }
 
 // outputs reads the outputs as declared. A folder becomes a pattern.
-func (l *loader) outputs(b *block) []item {
+func (l *evaluator) outputs(b *block) []item {
 	var out []item
 	first := map[string]hcl.Range{}
-	r := l.reader(b, nil)
-	f := r.field("outputs")
+	f := l.field(b, "outputs", nil)
 	if f == nil {
 		return nil
 	}
 	if isEmpty(f.val) {
 		l.errorAt(f.rng, "Name the files that the command writes.", "%s has no outputs", b.heading())
 	}
-	for _, it := range r.items(f) {
+	for _, it := range f.items() {
 		p := cleanPath(it.text)
 		switch prev, twice := first[p]; {
 		case filepath.IsAbs(p) || strings.HasPrefix(p, "../") || p == "..":
@@ -101,7 +103,7 @@ func badPattern(pattern string) bool {
 }
 
 // patterns returns the outputs of a block if at least one is a pattern; otherwise nil.
-func (l *loader) patterns(b *block) []string {
+func (l *evaluator) patterns(b *block) []string {
 	out := plainTexts(l.outputs(b))
 	if !slices.ContainsFunc(out, isPattern) {
 		return nil
@@ -111,7 +113,7 @@ func (l *loader) patterns(b *block) []string {
 
 // made returns the files of a block. These are its outputs or, if it has patterns, the files of the
 // command's last run. ok is false if they are unknown.
-func (l *loader) made(b *block) (files []string, ok bool) {
+func (l *evaluator) made(b *block) (files []string, ok bool) {
 	if l.patterns(b) == nil {
 		return plainTexts(l.outputs(b)), true
 	}
@@ -127,9 +129,9 @@ func (l *loader) made(b *block) (files []string, ok bool) {
 }
 
 // writes returns the value of self.outputs: the paths of the outputs; for a folder, its path.
-func (l *loader) writes(b *block) cty.Value {
+func (l *evaluator) writes(b *block) cty.Value {
 	if l.patterns(b) == nil {
-		return rebased(l.value(attrAddr(b.key(), "outputs")), b.dir, "")
+		return rebased(l.value(l.attribute(b, "outputs")), b.dir, "")
 	}
 	var list []string
 	for _, p := range l.patterns(b) {
@@ -180,10 +182,11 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 	r := l.reader(b, nil)
 	var takesIn []string
 	for _, a := range b.attrs() {
-		if b.schema.Attribute(a.Name) == nil || l.refs[a.Expr] == nil || l.refs[a.Expr].matrix || b.kind == "generate" && a.Name == "outputs" {
+		if b.schema.Attribute(a.Name) == nil || b.kind == "generate" && a.Name == "outputs" ||
+			l.refsOf(a.Expr).own && b.kind != "generate" {
 			continue
 		}
-		v := l.value(attrAddr(b.key(), a.Name))
+		v := l.attributeValue(b, a, nil)
 		if !v.IsWhollyKnown() {
 			return false
 		}
@@ -213,7 +216,7 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 }
 
 // outputPaths returns the value of generate.NAME.outputs.
-func (l *loader) outputPaths(b *block) cty.Value {
+func (l *evaluator) outputPaths(b *block) cty.Value {
 	a := b.body.Attributes["outputs"]
 	if a == nil || !l.eval(a.Expr, nil).IsWhollyKnown() {
 		return cty.DynamicVal
@@ -230,7 +233,7 @@ func (l *loader) outputPaths(b *block) cty.Value {
 }
 
 // genPath returns a path in the output folder of a block.
-func (l *loader) genPath(b *block, elem ...string) string {
+func (l *sourceTree) genPath(b *block, elem ...string) string {
 	return l.buildPath(append([]string{"gen", graph.Flat(b.name)}, elem...)...)
 }
 

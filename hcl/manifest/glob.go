@@ -28,7 +28,7 @@ type globMatch struct {
 
 // globFunc returns the function glob("src/*.cu", ["more/**/*.cu"]): a sorted list without
 // duplicates. A pattern that matches nothing is an error, since it is nearly always a typo.
-func (l *loader) globFunc(dir string) function.Function {
+func (l *sourceTree) globFunc(dir string) function.Function {
 	return function.New(&function.Spec{
 		VarParam: &function.Parameter{Name: "patterns", Type: cty.DynamicPseudoType},
 		Type:     function.StaticReturnType(cty.List(cty.String)),

@@ -30,7 +30,7 @@ func hasFolder(kind string) bool {
 }
 
 // imports reads all imported manifests, transitively.
-func (l *loader) imports() {
+func (l *catalog) imports() {
 	var kept []*block
 	for i := 0; i < len(l.blocks); i++ { // importFile appends to l.blocks
 		if b := l.blocks[i]; b.kind == importKind {
@@ -44,7 +44,7 @@ func (l *loader) imports() {
 
 // withoutHidden drops the variables of imported manifests that a manifest above also declares. They
 // are for building the folder alone.
-func (l *loader) withoutHidden(blocks []*block) []*block {
+func (l *catalog) withoutHidden(blocks []*block) []*block {
 	if len(l.imported) == 0 {
 		return blocks
 	}
@@ -59,7 +59,7 @@ func (l *loader) withoutHidden(blocks []*block) []*block {
 	})
 }
 
-func (l *loader) importFile(b *block) {
+func (l *catalog) importFile(b *block) {
 	file := path.Join(b.dir, b.name)
 	dir := path.Dir(file)
 	if !l.mayImport(b, file) {
@@ -88,7 +88,7 @@ func (l *loader) importFile(b *block) {
 }
 
 // mayImport checks the path of an import and that the file exists.
-func (l *loader) mayImport(b *block, file string) bool {
+func (l *catalog) mayImport(b *block, file string) bool {
 	dir := path.Dir(file)
 	switch {
 	case filepath.IsAbs(b.name) || strings.Contains(b.name, `\`):
@@ -118,7 +118,7 @@ func (l *loader) mayImport(b *block, file string) bool {
 }
 
 // isManifest checks that the file of an import exists.
-func (l *loader) isManifest(b *block, file string) bool {
+func (l *catalog) isManifest(b *block, file string) bool {
 	info, err := l.stat(file)
 	switch {
 	case err == nil && regular.Kind(info.Mode()) != "":
@@ -134,7 +134,7 @@ func (l *loader) isManifest(b *block, file string) bool {
 }
 
 // isNew reports an error if a link makes the manifest the same file as one that was already read.
-func (l *loader) isNew(b *block, file, dir string) bool {
+func (l *catalog) isNew(b *block, file, dir string) bool {
 	info, err := l.stat(file)
 	if err != nil {
 		return false
@@ -156,7 +156,7 @@ func (l *loader) isNew(b *block, file, dir string) bool {
 
 // belongs reports an error for a block in an imported manifest that only the root manifest may
 // have.
-func (l *loader) belongs(b *block) bool {
+func (l *catalog) belongs(b *block) bool {
 	if b.dir == "" {
 		return true
 	}
@@ -190,7 +190,7 @@ func (r *resolver) dir() string {
 
 // qualified returns the full name of a name in the manifest of dir. A name that begins with // is
 // relative to the root. A gencode may be declared in a manifest above.
-func (l *loader) qualified(kind, name, dir string) string {
+func (l *catalog) qualified(kind, name, dir string) string {
 	if rest, ok := strings.CutPrefix(name, "//"); ok {
 		return rest
 	}
@@ -198,46 +198,54 @@ func (l *loader) qualified(kind, name, dir string) string {
 		return name
 	}
 	for up := dir; kind == "gencode" && up != ""; up = dirAbove(up) {
-		if l.has(kind, path.Join(up, name)) {
+		if l.named["gencode."+path.Join(up, name)] != nil {
 			return path.Join(up, name)
 		}
 	}
-	if kind == "gencode" && l.has(kind, name) {
+	if kind == "gencode" && l.named["gencode."+name] != nil {
 		return name
 	}
 	return path.Join(dir, name)
 }
 
+// defaultsFor returns the `defaults` block that provides an attribute which b does not set, or nil.
+func (l *catalog) defaultsFor(b *block, name string) *block {
+	a := b.schema.Attribute(name)
+	if a == nil || !a.Inherited || b.schema.Inherits != "defaults" {
+		return nil
+	}
+	// code and gencode are two spellings of the same setting. A target that sets one must not
+	// inherit the other.
+	if other := twin(name); other != "" && b.body.Attributes[other] != nil {
+		return nil
+	}
+	return l.nearestDefaults(b.dir, name)
+}
+
+// twin returns the other spelling of a setting; "" if there is none.
+func twin(name string) string {
+	switch name {
+	case "code":
+		return "gencode"
+	case "gencode":
+		return "code"
+	}
+	return ""
+}
+
 // nearestDefaults returns the `defaults` block that provides an attribute: that of the manifest, or
 // the nearest one above that sets it.
-func (l *loader) nearestDefaults(dir, name string) *block {
+func (l *catalog) nearestDefaults(dir, name string) *block {
 	for ; ; dir = dirAbove(dir) {
 		d := l.named[(&block{kind: "defaults", dir: dir}).key()]
 		if dir == "" || d != nil && d.body.Attributes[name] != nil {
 			return d
 		}
-		if other := map[string]string{"code": "gencode", "gencode": "code"}[name]; d != nil && d.body.Attributes[other] != nil {
+		if other := twin(name); d != nil && d.body.Attributes[other] != nil {
 			return nil
 		}
 	}
 }
-
-// seenFrom returns the address of an attribute's value with paths relative to dir.
-func (l *loader) seenFrom(dir, key, attr string) string {
-	addr := attrAddr(key, attr)
-	b := l.named[key]
-	if b == nil || b.dir == dir || !b.schema.Attribute(attr).path {
-		return addr
-	}
-	view := addr + viewed + dir
-	if l.nodes[view] == nil {
-		l.nodes[view] = &node{addr: view, rng: b.rng, compute: func() cty.Value { return rebased(l.value(addr), b.dir, dir) }}
-	}
-	return view
-}
-
-// viewed separates the address of an attribute from the folder that its paths are relative to.
-const viewed = "\x00\x00"
 
 // inFolder returns a path relative to dir as a path relative to the root.
 func inFolder(dir, p string) string {
@@ -270,7 +278,7 @@ func rebased(v cty.Value, from, to string) cty.Value {
 }
 
 // globIn returns the name of the function glob for the manifest of a folder.
-func (l *loader) globIn(dir string) string {
+func (l *evaluator) globIn(dir string) string {
 	name := "glob\x00" + dir
 	if _, ok := l.ctx.Functions[name]; !ok {
 		l.ctx.Functions[name] = l.globFunc(dir)

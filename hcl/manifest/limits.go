@@ -160,7 +160,7 @@ var marks = []struct{ mark, encoding string }{
 
 // checkText reports a file that is not text, of which HCL would report every byte. The diagnostic
 // has no source line, which may harm the terminal.
-func (l *loader) checkText(file string, src []byte) bool {
+func (l *sourceTree) checkText(file string, src []byte) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(src, []byte(m.mark)) {
 			l.add(Diagnostic{Pos: Pos{file, 1, 1}, Detail: "Save it as UTF-8.",
@@ -191,7 +191,7 @@ func (l *loader) checkText(file string, src []byte) bool {
 }
 
 // curtail adds a diagnostic with the number of those that were dropped.
-func (l *loader) curtail() {
+func (l *reports) curtail() {
 	if l.dropped > 0 {
 		l.diags = append(l.diags,
 			Diagnostic{Summary: fmt.Sprintf("and %d more like these", l.dropped)})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
@@ -46,37 +47,12 @@ const (
 // MaxSource is the maximum size of a manifest, in bytes: 100,000 targets take a tenth of it.
 const MaxSource = 16 << 20
 
-// loader is the state of one load.
+// loader is one load of a project. Each layer knows those below it: diagnostics (reports), the file
+// system (sourceTree), the blocks of all manifests (catalog), and values (evaluator).
 type loader struct {
-	opts    Options
-	fsys    *watcher
-	project *Project
-	diags   Diagnostics
-
-	blocks    []*block            // top-level blocks in order
-	named     map[string]*block   // "library.solver", "variable.archs", "defaults"
-	names     map[string][]string // names by kind, in order
-	variables map[string]*variable
-	local     map[string]*hclsyntax.Attribute // values of kernels.local.hcl
-	imported  map[string]*block               // the import block by the folder of its manifest
-
-	nodes map[string]*node // everything that has a value, by address
-	path  []*node          // nodes under evaluation, for cycles
-	ctx   *hcl.EvalContext
-	refs  map[hclsyntax.Expression]*references
-
-	reported  map[reported]bool     // for reporting each diagnostic once
-	dropped   int                   // number of diagnostics beyond maxDiagnostics
-	rounds    rounds                // of loops
-	sources   int                   // number of sources of all targets so far
-	matrices  map[*block][]instance // of modules
-	each      map[*block][]each     // of executables
-	compared  int                   // number of names compared for suggestions
-	generated map[string]string     // label of the generate block by path of its output
-	madeAs    map[string]string     // the same by the name of the output, see outputNames
-	matches   map[string]globMatch  // by patterns
-	gencodes  map[*block]Gencode    // by gencode block
-	lists     map[*block][]string   // dynamic outputs of generate blocks, see made
+	*evaluator
+	sources  int                // number of sources of all targets so far
+	gencodes map[*block]Gencode // by gencode block
 }
 
 // Load loads the manifest of a folder and applies all overrides. The project is complete only if no
@@ -122,29 +98,29 @@ func newLoader(opts Options) *loader {
 	opts.Version = cmp.Or(opts.Version, DefaultVersion)
 	dir, file := opts.place()
 	root := filepath.Dir(file)
-	l := &loader{
-		opts: opts,
-		fsys: &watcher{FS: opts.FS, seen: map[asked]bool{}, listed: map[string][]fs.DirEntry{}},
-		project: &Project{
-			Root: root, File: filepath.Base(file), BuildDir: buildDir(dir, root, opts),
-			Toolchains: map[string]Toolchain{}, sources: map[string][]byte{},
+	project := &Project{
+		Root: root, File: filepath.Base(file), BuildDir: buildDir(dir, root, opts),
+		Toolchains: map[string]Toolchain{}, sources: map[string][]byte{},
+	}
+	disk := opts.FS
+	if disk == nil {
+		disk = regular.DirFS{Root: root, Most: MaxSource}
+	}
+	l := &loader{gencodes: map[*block]Gencode{}, evaluator: &evaluator{
+		catalog: &catalog{
+			sourceTree: &sourceTree{
+				reports: &reports{project: project, reported: map[reported]bool{}},
+				opts:    opts, generated: map[string]string{}, matches: map[string]globMatch{},
+				fsys: &watcher{FS: disk, seen: map[asked]bool{}, listed: map[string][]fs.DirEntry{}},
+			},
+			named: map[string]*block{}, names: map[string][]string{}, imported: map[string]*block{},
 		},
-		named:     map[string]*block{},
-		names:     map[string][]string{},
-		variables: map[string]*variable{},
-		nodes:     map[string]*node{},
-		refs:      map[hclsyntax.Expression]*references{},
-		generated: map[string]string{},
-		matches:   map[string]globMatch{},
-		lists:     map[*block][]string{},
-		reported:  map[reported]bool{},
-		imported:  map[string]*block{},
-		gencodes:  map[*block]Gencode{},
-	}
-	if opts.FS == nil {
-		l.fsys.FS = regular.DirFS{Root: root, Most: MaxSource}
-	}
-	l.ctx = &hcl.EvalContext{Functions: l.functions()}
+		variables: map[string]*variable{}, nodes: map[string]*node{},
+		refs:        map[hclsyntax.Expression]*references{},
+		instancesOf: map[*block][]instance{}, lists: map[*block][]string{},
+		ctx: &hcl.EvalContext{Variables: map[string]cty.Value{}},
+	}}
+	l.ctx.Functions = l.functions()
 	return l
 }
 
@@ -173,33 +149,26 @@ func (l *loader) decode() {
 	if first := l.unsettled(); len(first) > 0 {
 		l.settleFirst(first)
 	}
-	l.collectMatrices()
-	l.collectEach()
+	for _, b := range l.blocks {
+		l.instances(b)
+	}
 	for _, b := range l.blocks {
 		switch b.kind {
 		case "toolchain":
 			l.decodeToolchain(b)
 		case "gencode":
 			l.gencodeOf(b)
-		case "library":
-			l.decodeLibrary(b)
-		case "executable":
-			l.decodeExecutable(b)
-		case "module":
-			l.decodeModule(b)
-		case "prebuilt":
-			l.decodePrebuilt(b)
-		case "generate":
-			l.decodeGenerate(b)
-		case "test":
-			l.decodeTest(b)
 		case "group":
 			l.decodeGroup(b)
+		case "test":
+			l.decodeTest(b)
+		default:
+			if isTarget(b.kind) {
+				l.decodeTarget(b)
+			}
 		}
 	}
-	for _, addr := range sortedKeys(l.nodes) {
-		l.value(addr) // also finds errors in values that no target uses
-	}
+	l.evaluateAll()
 	if !l.diags.HasErrors() {
 		l.passOn()
 	}
@@ -210,6 +179,6 @@ func (l *loader) decode() {
 }
 
 // buildPath returns a path in the build tree, as Project spells paths.
-func (l *loader) buildPath(elem ...string) string {
+func (l *sourceTree) buildPath(elem ...string) string {
 	return path.Join(append([]string{l.project.BuildDir}, elem...)...)
 }

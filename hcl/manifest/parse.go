@@ -18,6 +18,16 @@ import (
 
 // Phase one: files to blocks with known kinds, labels and attribute names.
 
+// catalog has the blocks of all manifests of a project.
+type catalog struct {
+	*sourceTree
+	blocks   []*block                        // top-level blocks in order
+	named    map[string]*block               // "library.solver", "variable.archs", "defaults"
+	names    map[string][]string             // names by kind, in order
+	local    map[string]*hclsyntax.Attribute // values of kernels.local.hcl
+	imported map[string]*block               // the import block by the folder of its manifest
+}
+
 // block is a block of a manifest, top-level or nested.
 type block struct {
 	kind, name string // name includes the folder for a target of an imported manifest: "math/vec"
@@ -49,7 +59,7 @@ func (b *block) attrs() []*hclsyntax.Attribute {
 }
 
 // read parses the manifest and kernels.local.hcl. It returns false if loading cannot continue.
-func (l *loader) read() bool {
+func (l *catalog) read() bool {
 	p := l.project
 	src, err := fs.ReadFile(l.fsys, p.File)
 	if err != nil {
@@ -75,7 +85,7 @@ func (l *loader) read() bool {
 	return true
 }
 
-func (l *loader) cannotRead(err error) {
+func (l *catalog) cannotRead(err error) {
 	p := l.project
 	if errors.Is(err, fs.ErrNotExist) {
 		l.errorf("Name another folder with -C or another file with -f, or write one with `kbuild init`.", "no %s in %s", p.File, p.Root)
@@ -98,7 +108,7 @@ func reason(err error) error {
 }
 
 // parse parses a file and reports its syntax errors.
-func (l *loader) parse(file string, src []byte) *hclsyntax.Body {
+func (l *sourceTree) parse(file string, src []byte) *hclsyntax.Body {
 	l.project.Files = append(l.project.Files, file)
 	l.project.sources[file] = src
 	if !l.checkText(file, src) {
@@ -116,7 +126,7 @@ func (l *loader) parse(file string, src []byte) *hclsyntax.Body {
 
 // readLocal reads kernels.local.hcl. It may only set variables: a file outside version control must
 // not change the meaning of the manifest.
-func (l *loader) readLocal(src []byte) {
+func (l *catalog) readLocal(src []byte) {
 	body := l.parse(LocalFile, src)
 	for _, b := range body.Blocks {
 		l.errorAt(b.DefRange(), "It sets variables, one `name = value` a line. Blocks belong into "+l.project.File+".",
@@ -126,7 +136,7 @@ func (l *loader) readLocal(src []byte) {
 }
 
 // blocksOf checks every block against the schema and adds the known ones.
-func (l *loader) blocksOf(body *hclsyntax.Body, dir string) {
+func (l *catalog) blocksOf(body *hclsyntax.Body, dir string) {
 	for _, a := range (&block{body: body}).attrs() {
 		meant := l.didYouMean(a.Name, Schema().blockNames())
 		if Schema().Block(a.Name) != nil {
@@ -153,7 +163,7 @@ func topLevelHelp(name string) string {
 	return "Values with a name of their own go into locals { ... }."
 }
 
-func (l *loader) unknownBlock(hb *hclsyntax.Block, in *Block) {
+func (l *catalog) unknownBlock(hb *hclsyntax.Block, in *Block) {
 	help := knownNames("block", in.blockNames())
 	switch hb.Type {
 	case "include", "subdir", "submodule":
@@ -168,7 +178,7 @@ func (l *loader) unknownBlock(hb *hclsyntax.Block, in *Block) {
 var targetName = pattern(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 
 // block checks labels, attributes and nested blocks. It returns nil if the label is missing.
-func (l *loader) block(hb *hclsyntax.Block, s *Block, dir string) *block {
+func (l *catalog) block(hb *hclsyntax.Block, s *Block, dir string) *block {
 	b := &block{kind: hb.Type, dir: dir, schema: s, body: hb.Body, rng: hb.DefRange(), misspelt: map[string]bool{}}
 	switch {
 	case s.Label == "" && len(hb.Labels) > 0:
@@ -193,7 +203,7 @@ func (l *loader) block(hb *hclsyntax.Block, s *Block, dir string) *block {
 	return b
 }
 
-func (l *loader) checkAttrs(b *block) {
+func (l *catalog) checkAttrs(b *block) {
 	if b.schema.Open != "" {
 		return
 	}
@@ -219,7 +229,7 @@ func (l *loader) checkAttrs(b *block) {
 	}
 }
 
-func (l *loader) checkNested(b *block) {
+func (l *catalog) checkNested(b *block) {
 	seen := map[string]*block{}
 	for _, hb := range b.body.Blocks {
 		s := b.schema.Block(hb.Type)
@@ -253,7 +263,7 @@ func (b *block) heading() string {
 }
 
 // collect registers blocks by name and reports duplicates.
-func (l *loader) collect() {
+func (l *catalog) collect() {
 	kept := l.blocks[:0]
 	for _, b := range l.blocks {
 		first := l.named[b.key()]
@@ -275,7 +285,7 @@ func (l *loader) collect() {
 }
 
 // checkCase reports names that collide on file systems that ignore case.
-func (l *loader) checkCase() {
+func (l *catalog) checkCase() {
 	seen := map[string]*block{}
 	for _, b := range l.blocks {
 		if !isTarget(b.kind) {

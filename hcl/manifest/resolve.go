@@ -20,10 +20,15 @@ import (
 
 // references are the dependencies of one expression.
 type references struct {
-	addrs  []string             // nodes to evaluate first
-	places map[string]hcl.Range // range of each address, first occurrence
-	matrix bool                 // uses matrix.x or each.x
-	bad    bool                 // names something unknown: do not evaluate
+	nodes    []*node              // to evaluate first
+	places   map[string]hcl.Range // range of each address, first occurrence
+	own      bool                 // uses matrix, each or self: has a value for each instance
+	bad      bool                 // names something unknown: do not evaluate
+	resolved bool
+
+	node      *node // of the attribute of the expression, if something refers to it
+	value     cty.Value
+	evaluated bool // value is known
 }
 
 // scope determines which names are known in addition to the global ones.
@@ -33,7 +38,7 @@ type scope struct {
 }
 
 // resolveAll resolves every expression of the manifest.
-func (l *loader) resolveAll() {
+func (l *evaluator) resolveAll() {
 	for _, b := range l.blocks {
 		l.resolveBlock(b, b)
 	}
@@ -42,7 +47,7 @@ func (l *loader) resolveAll() {
 	}
 }
 
-func (l *loader) resolveBlock(top, b *block) {
+func (l *evaluator) resolveBlock(top, b *block) {
 	for _, a := range b.attrs() {
 		if b.kind == "variable" && a.Name == "type" {
 			continue // a type is not an expression
@@ -56,18 +61,26 @@ func (l *loader) resolveBlock(top, b *block) {
 
 // resolve rewrites an expression. It runs once per expression: afterwards the original names are
 // gone.
-func (l *loader) resolve(e hclsyntax.Expression, sc scope) {
-	if l.refs[e] != nil {
-		return
+func (l *evaluator) resolve(e hclsyntax.Expression, sc scope) {
+	if r := l.refsOf(e); !r.resolved {
+		r.resolved = true
+		hclsyntax.Walk(e, &resolver{l: l, refs: r, scope: sc})
 	}
-	r := &references{places: map[string]hcl.Range{}}
-	l.refs[e] = r
-	hclsyntax.Walk(e, &resolver{l: l, refs: r, scope: sc})
+}
+
+// refsOf returns the references of an expression; they are empty before it is resolved.
+func (e *evaluator) refsOf(expr hclsyntax.Expression) *references {
+	r := e.refs[expr]
+	if r == nil {
+		r = &references{}
+		e.refs[expr] = r
+	}
+	return r
 }
 
 // resolver visits an expression; loop variables of `for` hide global names.
 type resolver struct {
-	l      *loader
+	l      *evaluator
 	refs   *references
 	scope  scope
 	hidden []map[string]struct{}
@@ -167,27 +180,28 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		r.unknown(n, kind, written, name)
 		return
 	}
-	addr, used := root+"."+name, 2
-	if key, ok := r.instance(n, kind, name); ok {
-		addr += ":" + key
-		r.l.ctx.Variables[addr] = cty.CapsuleVal(referenceType, &target{kind, name + ":" + key})
-		used = 3
-	} else if b := r.l.named[kind+"."+name]; r.indexed == n && b != nil && b.hasEach() && len(n.Traversal) == 2 {
-		addr = r.l.byKey(b)
+	b := r.l.named[kind+"."+name]
+	if key, ok := r.instance(n, b); ok {
+		r.rewrite(n, r.l.whole(kind, name+":"+key), 3)
+	} else if r.indexed == n && b != nil && b.hasEach() && len(n.Traversal) == 2 {
+		r.rewrite(n, r.l.keyed(b), 2)
 	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
 		if Schema().Block(kind).Attribute(attr) == nil {
 			known := Schema().Block(kind).attributeNames()
 			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
 			return
 		}
-		addr, used = r.l.seenFrom(r.dir(), kind+"."+name, attr), 3
+		r.rewrite(n, r.l.view(b, attr, r.dir()), 3)
+	} else if kind == "variable" || kind == "local" {
+		r.rewrite(n, r.l.nodes[root+"."+name], 2)
+	} else {
+		r.rewrite(n, r.l.whole(kind, name), 2)
 	}
-	r.rewrite(n, addr, used)
 }
 
 // instance returns the key in executable.bench["copy"].
-func (r *resolver) instance(n *hclsyntax.ScopeTraversalExpr, kind, name string) (key string, ok bool) {
-	if b := r.l.named[kind+"."+name]; b == nil || !b.hasEach() || len(n.Traversal) < 3 {
+func (r *resolver) instance(n *hclsyntax.ScopeTraversalExpr, b *block) (key string, ok bool) {
+	if b == nil || !b.hasEach() || len(n.Traversal) < 3 {
 		return "", false
 	}
 	if _, indexed := n.Traversal[2].(hcl.TraverseIndex); !indexed {
@@ -250,19 +264,23 @@ func spelledFrom(dir, name string) string {
 }
 
 // has reports whether there is a variable, local or block of that kind and name.
-func (l *loader) has(kind, name string) bool {
+func (l *evaluator) has(kind, name string) bool {
 	if kind == "local" {
 		return l.nodes["local."+name] != nil
 	}
 	return l.named[kind+"."+name] != nil
 }
 
-func (r *resolver) rewrite(n *hclsyntax.ScopeTraversalExpr, addr string, used int) {
-	r.refs.addrs = append(r.refs.addrs, addr)
-	if _, ok := r.refs.places[addr]; !ok {
-		r.refs.places[addr] = n.SrcRange
+// rewrite replaces the first steps of a traversal by the address of a node.
+func (r *resolver) rewrite(n *hclsyntax.ScopeTraversalExpr, to *node, used int) {
+	r.refs.nodes = append(r.refs.nodes, to)
+	if r.refs.places == nil {
+		r.refs.places = map[string]hcl.Range{}
 	}
-	t := hcl.Traversal{hcl.TraverseRoot{Name: addr, SrcRange: n.SrcRange}}
+	if _, ok := r.refs.places[to.addr]; !ok {
+		r.refs.places[to.addr] = n.SrcRange
+	}
+	t := hcl.Traversal{hcl.TraverseRoot{Name: to.addr, SrcRange: n.SrcRange}}
 	n.Traversal = append(t, n.Traversal[used:]...)
 }
 
@@ -297,11 +315,28 @@ func (r *resolver) matrix(n *hclsyntax.ScopeTraversalExpr) {
 		r.fail(n.SrcRange, "", "matrix is not known in the attribute %s", r.scope.attr)
 		return
 	}
-	r.refs.matrix = true
+	r.refs.own = true
 	axes, all := literalKeys(b.body.Attributes["matrix"].Expr)
 	axis, rng, ok := step(n.Traversal, 1)
 	if ok && all && !slices.Contains(axes, axis) {
 		r.fail(rng, knownNames("axis", axes), "the matrix of %s has no axis %q%s", b.heading(), axis, didYouMean(axis, axes))
+	}
+}
+
+func (r *resolver) each(n *hclsyntax.ScopeTraversalExpr) {
+	b := r.scope.block
+	switch name, rng, ok := step(n.Traversal, 1); {
+	case b == nil || !b.hasEach():
+		r.fail(n.SrcRange, "Give the block an attribute for_each = [...], if it is an executable, "+
+			"a library or a test. For modules there is matrix.",
+			"each is known only in a block that has for_each")
+	case r.scope.attr == "for_each":
+		r.fail(n.SrcRange, "", "each is not known in the attribute for_each")
+	case ok && name != "key" && name != "value":
+		r.fail(rng, "Known: key, value.", "each has no %q%s", name,
+			didYouMean(name, []string{"key", "value"}))
+	default:
+		r.refs.own = true
 	}
 }
 
@@ -336,8 +371,9 @@ func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 		r.fail(rng, knownNames("name", selfNames), "self has no %q%s", name, didYouMean(name, selfNames))
 		return
 	}
+	r.refs.own = true
 	for _, attr := range []string{"outputs", "inputs", "depfile"} {
-		r.refs.addrs = append(r.refs.addrs, attrAddr(b.key(), attr))
+		r.refs.nodes = append(r.refs.nodes, r.l.attribute(b, attr))
 	}
 }
 

@@ -183,7 +183,7 @@ func (r *reader) partitions(sources []item) map[string]selection {
 			continue
 		}
 		p := &partition{b, &record{Target: &Target{}}}
-		p.AttrPos = r.l.reader(b, r.extra).decode(p.record)
+		p.AttrPos = r.l.reader(b, r.values).decode(p.record)
 		if a := b.body.Attributes["code"]; a != nil && r.b.kind == "module" {
 			r.l.errorAt(a.NameRange, "Make a module of its own for these sources.",
 				"the files of a module are for one list of code")
@@ -273,14 +273,14 @@ var standards = strings.Fields("c++03 c++11 c++14 c++17 c++20 c++23 " +
 	"gnu++11 gnu++14 gnu++17 gnu++20 gnu++23 c89 c90 c99 c11 c17 c23 gnu99 gnu11 gnu17 gnu23")
 
 // standard reads std or cuda_std: one standard, or a list of one for C++ and one for C.
-func (r *reader) standard(f *field) (s standard) {
+func (f *field) standard() (s standard) {
 	var items []item
 	if text, ok := asText(f.val); ok {
 		items = []item{{text, f.rng}}
 	} else if isList(f.val) {
-		items = r.items(f)
+		items = f.items()
 	} else {
-		r.wrong(f, `a standard such as "c++17"`)
+		f.wrong(`a standard such as "c++17"`)
 	}
 	for _, it := range items {
 		m := standardRE().FindStringSubmatch(it.text)
@@ -291,7 +291,7 @@ func (r *reader) standard(f *field) (s standard) {
 			if slices.Contains(standards, "c++"+it.text) {
 				meant = fmt.Sprintf("; did you mean %q?", "c++"+it.text)
 			}
-			r.l.errorAt(it.rng,
+			f.errorAt(it.rng,
 				`Write for example "c++17", "gnu++17", "c11", or a list of one of each.`,
 				"%s: %q is no standard of C or C++%s", f.row.Name, it.text, meant)
 			continue
@@ -299,13 +299,13 @@ func (r *reader) standard(f *field) (s standard) {
 			into = &s.cxx
 		}
 		if *into != "" {
-			r.l.errorAt(it.rng, "", "%s names %s and %s for one language", f.row.Name, *into,
+			f.errorAt(it.rng, "", "%s names %s and %s for one language", f.row.Name, *into,
 				it.text)
 		}
 		*into = it.text
 	}
 	if f.row.Name == "cuda_std" && s.c != "" {
-		r.l.errorAt(f.rng, `Write for example "c++17".`,
+		f.errorAt(f.rng, `Write for example "c++17".`,
 			"cuda_std: %s is a standard of C, and CUDA is compiled as C++", s.c)
 		return standard{}
 	}
@@ -317,7 +317,7 @@ var identifierRE = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // defines reads macros: null becomes -DNAME, a boolean 1 or 0 as in C.
 func (r *reader) defines(f *field) []Define {
 	var out []Define
-	m := r.textMap(f)
+	m := f.textMap()
 	for _, name := range sortedKeys(m) {
 		if !identifierRE().MatchString(name) {
 			r.l.errorAt(f.keyRange(name), "Write defines = { NAME = value }; null gives -DNAME.",
@@ -347,7 +347,7 @@ func mergeDefines(base, more []Define) []Define {
 	return out
 }
 
-func (l *loader) isFolder(p string) bool {
+func (l *sourceTree) isFolder(p string) bool {
 	if l.generated[p] != "" {
 		return false // its command has not run yet: an existing path may be from an earlier build
 	}
@@ -357,7 +357,7 @@ func (l *loader) isFolder(p string) bool {
 
 // mustExist checks that a source file exists. A file in the build tree does not count: it is from
 // an earlier build, or an output without a declared dependency.
-func (l *loader) mustExist(p string, rng hcl.Range) bool {
+func (l *sourceTree) mustExist(p string, rng hcl.Range) bool {
 	info, err := l.stat(p)
 	switch {
 	case err == nil && !info.IsDir() && regular.Kind(info.Mode()) != "" && p != os.DevNull:
@@ -381,7 +381,7 @@ func (l *loader) mustExist(p string, rng hcl.Range) bool {
 
 // decomposed returns the path of a file whose name equals p after Unicode normalization; "" if
 // there is none. HCL normalizes all texts, so the manifest cannot name that file.
-func (l *loader) decomposed(p string) string {
+func (l *sourceTree) decomposed(p string) string {
 	if !filepath.IsLocal(p) || !strings.ContainsFunc(p, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return ""
 	}
@@ -401,7 +401,7 @@ func (l *loader) decomposed(p string) string {
 	return at
 }
 
-func (l *loader) stat(p string) (fs.FileInfo, error) {
+func (l *sourceTree) stat(p string) (fs.FileInfo, error) {
 	if filepath.IsLocal(p) {
 		return fs.Stat(l.fsys, p)
 	}
@@ -412,7 +412,7 @@ func (l *loader) stat(p string) (fs.FileInfo, error) {
 }
 
 // fileMeant suggests a similar file in the same folder.
-func (l *loader) fileMeant(p string) string {
+func (l *sourceTree) fileMeant(p string) string {
 	if !filepath.IsLocal(p) {
 		return ""
 	}
@@ -429,12 +429,12 @@ func (l *loader) fileMeant(p string) string {
 	return ""
 }
 
-func (l *loader) inBuildTree(p string) bool {
+func (l *sourceTree) inBuildTree(p string) bool {
 	return strings.HasPrefix(p, l.project.BuildDir+"/")
 }
 
 // outputNames maps the declared name of an output to its generate block; the first by path wins.
-func (l *loader) outputNames() map[string]string {
+func (l *sourceTree) outputNames() map[string]string {
 	if l.madeAs == nil {
 		l.madeAs = map[string]string{}
 		for _, made := range sortedKeys(l.generated) {

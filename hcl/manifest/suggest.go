@@ -41,7 +41,7 @@ func Nearest(name string, known []string) string {
 const comparisons = 200_000
 
 // nearest is Nearest within the limit of comparisons.
-func (l *loader) nearest(name string, known []string) string {
+func (l *reports) nearest(name string, known []string) string {
 	if l.compared += len(known); l.compared > comparisons {
 		return ""
 	}
@@ -49,7 +49,7 @@ func (l *loader) nearest(name string, known []string) string {
 }
 
 // didYouMean is didYouMean within that limit.
-func (l *loader) didYouMean(name string, known []string) string {
+func (l *reports) didYouMean(name string, known []string) string {
 	return meant(l.nearest(name, known))
 }
 

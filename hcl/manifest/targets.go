@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -49,8 +48,28 @@ func (r *reader) compiled(kind Kind) *record {
 	return rec
 }
 
-func (l *loader) decodeLibrary(b *block) {
-	l.instances(b, func(r *reader, e each) { l.project.Targets = append(l.project.Targets, e.named(r.library(), b)) })
+// decodeTarget adds the targets of a block.
+func (l *loader) decodeTarget(b *block) {
+	if a := b.body.Attributes["exclude"]; a != nil && b.kind == "module" && b.manifold() == nil {
+		l.errorAt(a.NameRange, "Remove it, or add matrix = { axis = [...] }.", "exclude needs a matrix")
+	}
+	for _, i := range l.instances(b) {
+		r, t := l.reader(b, i.values), (*Target)(nil)
+		switch kind := Kind(b.kind); kind {
+		case Library:
+			t = r.library()
+		case Executable:
+			t = r.compiled(kind).Target
+		case Module:
+			t = r.module()
+		case Prebuilt:
+			t = r.prebuilt()
+		case Generate:
+			t = r.generate()
+		}
+		i.label(t, b)
+		l.project.Targets = append(l.project.Targets, t)
+	}
 }
 
 func (r *reader) library() *Target {
@@ -76,31 +95,6 @@ func (r *reader) library() *Target {
 	return t
 }
 
-// decodeExecutable adds one target, or one for each element of for_each.
-func (l *loader) decodeExecutable(b *block) {
-	l.instances(b, func(r *reader, e each) {
-		l.project.Targets = append(l.project.Targets, e.named(r.compiled(Executable).Target, b))
-	})
-}
-
-// decodeModule adds one target, or one for each instance of the matrix.
-func (l *loader) decodeModule(b *block) {
-	if b.body.Attributes["matrix"] == nil {
-		if a := b.body.Attributes["exclude"]; a != nil {
-			l.errorAt(a.NameRange, "Remove it, or add matrix = { axis = [...] }.",
-				"exclude needs a matrix")
-		}
-		l.project.Targets = append(l.project.Targets, l.reader(b, nil).module())
-		return
-	}
-	for _, inst := range l.matrices[b] {
-		r := l.reader(b, map[string]cty.Value{"matrix": cty.ObjectVal(inst.values)})
-		t := r.module()
-		t.Name, t.Matrix = inst.name(b.name), inst.axes
-		l.project.Targets = append(l.project.Targets, t)
-	}
-}
-
 func (r *reader) module() *Target {
 	rec := r.compiled(Module)
 	t := rec.Target
@@ -118,7 +112,7 @@ func (r *reader) module() *Target {
 
 // embed reads the embed block of a module.
 func (r *reader) embed(b *block) *Embed {
-	in, rec := r.l.reader(b, r.extra), &record{embed: Embed{Pos: position(b.rng)}}
+	in, rec := r.l.reader(b, r.values), &record{embed: Embed{Pos: position(b.rng)}}
 	in.decode(rec)
 	switch s := rec.embed.Symbol; {
 	case contains(cWords, s):
@@ -158,13 +152,12 @@ const systemHeaders = "aio assert complex cpio ctype cublas cuda cudnn cufft cur
 	"string strings stropts syslog tar termios tgmath threads time uchar ucontext ulimit unistd " +
 	"utime utmpx wait wchar wctype wordexp"
 
-func (l *loader) decodePrebuilt(b *block) {
-	r := l.reader(b, nil)
-	t := r.newTarget(Prebuilt).Target
+func (r *reader) prebuilt() *Target {
+	t, b := r.newTarget(Prebuilt).Target, r.b
 	archive, shared := b.body.Attributes["archive"], b.body.Attributes["shared"]
 	switch {
 	case archive == nil && shared == nil:
-		l.errorAt(b.rng, `Write archive = "libNAME.a" or shared = "libNAME.so".`,
+		r.l.errorAt(b.rng, `Write archive = "libNAME.a" or shared = "libNAME.so".`,
 			"%s names neither an archive nor a shared file", b.heading())
 	case archive != nil && shared != nil:
 		r.conflict("shared", "archive", "and here", "Keep one of them, or make two blocks.",
@@ -174,19 +167,19 @@ func (l *loader) decodePrebuilt(b *block) {
 		r.conflict("always_link", "shared", "shared here", "Remove it.",
 			"always_link is for an archive; a shared library is loaded with all its objects")
 	}
-	l.project.Targets = append(l.project.Targets, t)
+	return t
 }
 
 // decodeTest reads a test block. A test is not a target: nothing depends on it, and building
 // everything runs no tests.
 func (l *loader) decodeTest(b *block) {
-	l.instances(b, func(r *reader, e each) {
-		t := r.test()
-		if e.key != "" {
-			t.Name += ":" + e.key
+	for _, i := range l.instances(b) {
+		t := l.reader(b, i.values).test()
+		if i.name != "" {
+			t.Name += ":" + i.name
 		}
 		l.project.Tests = append(l.project.Tests, t)
-	})
+	}
 }
 
 func (r *reader) test() Test {
@@ -199,15 +192,16 @@ func (r *reader) test() Test {
 		switch t.Executable = to.label(); {
 		case to.kind != string(Executable):
 			l.errorAt(to.rng, "", "%s is no executable", to.label())
-		case b != nil && b.hasEach() && len(l.each[b]) > 0:
-			l.errorAt(to.rng, fmt.Sprintf("Name one of them: %s[%q].", to.label(), l.each[b][0].key),
+		case b != nil && b.hasEach() && len(l.instances(b)) > 0:
+			l.errorAt(to.rng,
+				fmt.Sprintf("Name one of them: %s[%q].", to.label(), l.instances(b)[0].name),
 				"%s stands for several programs", to.label())
 		case !l.hasInstance(to.target, to.rng):
 			t.Executable = ""
 		}
 	}
 	if f := r.field("env"); f != nil {
-		values := r.textMap(f)
+		values := f.textMap()
 		for _, name := range sortedKeys(values) {
 			if name == "" || strings.ContainsAny(name, "=\x00") || values[name] == nil {
 				l.errorAt(f.keyRange(name), "", "%q is no variable with a value", name)

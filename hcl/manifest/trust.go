@@ -70,7 +70,7 @@ func Untrusted(opts Options) *Diagnostic {
 }
 
 // untrusted is Untrusted for a further file of a project.
-func (l *loader) untrusted(file string) *Diagnostic {
+func (l *sourceTree) untrusted(file string) *Diagnostic {
 	if l.opts.FS != nil {
 		return nil
 	}

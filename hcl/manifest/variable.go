@@ -32,7 +32,7 @@ type variable struct {
 	value    cty.Value
 }
 
-func (l *loader) declareVariable(b *block) {
+func (l *evaluator) declareVariable(b *block) {
 	v := &variable{block: b, typ: cty.DynamicPseudoType, rng: b.rng}
 	if a := b.body.Attributes["type"]; a != nil {
 		typ, diags := typeexpr.TypeConstraint(a.Expr)
@@ -45,14 +45,11 @@ func (l *loader) declareVariable(b *block) {
 	l.names["variable"] = append(l.names["variable"], b.name)
 	l.variables[b.name] = v
 	addr := "var." + b.name
-	l.nodes[addr] = &node{addr: addr, rng: b.rng, compute: func() cty.Value {
-		v.value = l.variableValue(v)
-		return v.value
-	}}
+	l.nodes[addr] = &node{addr: addr, rng: b.rng, variable: v}
 }
 
 // typeErrors reports HCL's errors about a type, with a suggestion.
-func (l *loader) typeErrors(diags hcl.Diagnostics) {
+func (l *reports) typeErrors(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		word := string(d.Subject.SliceBytes(l.project.sources[d.Subject.Filename]))
 		l.errorAt(*d.Subject, d.Detail, "%q is no type%s", word, didYouMean(word, []string{"any", "bool", "list", "map", "number", "object", "set", "string", "tuple"}))
@@ -100,7 +97,7 @@ func (l *loader) checkEnviron(known []string) {
 }
 
 // variableValue returns the effective value, converted to the type.
-func (l *loader) variableValue(v *variable) cty.Value {
+func (l *evaluator) variableValue(v *variable) cty.Value {
 	name := v.block.name
 	if text, ok := l.opts.Vars[name]; ok {
 		v.source = "--var"
@@ -131,7 +128,7 @@ func (l *loader) variableValue(v *variable) cty.Value {
 }
 
 // typeOf returns the declared type. Without one, it is the type of a primitive default.
-func (l *loader) typeOf(v *variable) cty.Type {
+func (l *evaluator) typeOf(v *variable) cty.Type {
 	a := v.block.body.Attributes["default"]
 	if v.typ != cty.DynamicPseudoType || a == nil || v.typeText != "" {
 		return v.typ
@@ -142,7 +139,7 @@ func (l *loader) typeOf(v *variable) cty.Type {
 	return v.typ
 }
 
-func (l *loader) exprValue(v *variable, e hclsyntax.Expression, typ cty.Type) cty.Value {
+func (l *evaluator) exprValue(v *variable, e hclsyntax.Expression, typ cty.Type) cty.Value {
 	v.rng = e.Range()
 	val := l.eval(e, nil)
 	if holdsReference(val) {
@@ -183,7 +180,7 @@ func holdsReference(v cty.Value) bool {
 
 // textValue parses a value given as text. Primitive types are taken literally, a list of primitive
 // values may be "a,b,c", and anything else is an expression.
-func (l *loader) textValue(v *variable, from, text string) cty.Value {
+func (l *evaluator) textValue(v *variable, from, text string) cty.Value {
 	typ := l.typeOf(v)
 	val, err := l.parseText(text, typ)
 	if err == nil {
@@ -200,7 +197,7 @@ func (l *loader) textValue(v *variable, from, text string) cty.Value {
 	return cty.DynamicVal
 }
 
-func (l *loader) parseText(text string, typ cty.Type) (cty.Value, error) {
+func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 	if typ.IsPrimitiveType() {
 		v, err := convert.Convert(cty.StringVal(text), typ)
 		if err != nil {
@@ -253,7 +250,7 @@ func commaList(text string) cty.Value {
 func (l *loader) evaluateVariables() {
 	for _, b := range l.blocks {
 		if b.kind == "variable" {
-			l.value("var." + b.name)
+			l.value(l.nodes["var."+b.name])
 		}
 	}
 	for _, b := range l.blocks {

@@ -10,6 +10,16 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
+// sourceTree has the files of a project.
+type sourceTree struct {
+	*reports
+	opts      Options
+	fsys      *watcher
+	generated map[string]string    // label of the generate block by path of its output
+	madeAs    map[string]string    // the same by the name of the output, see outputNames
+	matches   map[string]globMatch // by patterns
+}
+
 // watcher is a file system that records which paths are read.
 type watcher struct {
 	fs.FS
