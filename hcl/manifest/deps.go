@@ -21,7 +21,8 @@ func (r *reader) deps(f *field) []Dep {
 		t := e.EncapsulatedValue().(*target)
 		rng := places.take(t.label(), f.rng)
 		if !isTarget(t.kind) && !(t.kind == "group" && f.row.Name == "targets") {
-			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds(), ", ")+".", "%s is no target", t.label())
+			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds(), ", ")+".", "%s is no target",
+				t.label())
 			continue
 		}
 		if seen[t.label()] || !r.l.hasInstance(t, rng) {
@@ -36,7 +37,8 @@ func (r *reader) deps(f *field) []Dep {
 func (r *reader) noReference(f *field, e cty.Value, places places) {
 	s, ok := asText(e)
 	if !ok || e.Type() != cty.String {
-		r.l.errorAt(f.rng, "", "%s takes references such as library.solver, and one element is %s", f.row.Name, typeName(e))
+		r.l.errorAt(f.rng, "", "%s takes references such as library.solver, and one element is %s",
+			f.row.Name, typeName(e))
 		return
 	}
 	help := "System libraries go into libs."
@@ -46,7 +48,8 @@ func (r *reader) noReference(f *field, e cty.Value, places places) {
 			help = fmt.Sprintf("Write %s.%s, without quotes.", k, name)
 		}
 	}
-	r.l.errorAt(places.take(s, f.rng), help, "%s takes references such as library.solver, not strings", f.row.Name)
+	r.l.errorAt(places.take(s, f.rng), help, "%s takes references such as library.solver, not strings",
+		f.row.Name)
 }
 
 // checkDeps reports targets that depend on themselves, also through a generated source.

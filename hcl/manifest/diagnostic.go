@@ -72,7 +72,8 @@ func (ds Diagnostics) HasErrors() bool {
 
 func (ds Diagnostics) sort() {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
-		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Column, b.Pos.Column))
 	})
 }
 
@@ -105,7 +106,8 @@ func wordEnd(line string, column int) int {
 		}
 		return min(i, len(runes)) + 2
 	}
-	for i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsDigit(runes[i]) || strings.ContainsRune("_-.", runes[i])) {
+	for i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsDigit(runes[i]) ||
+		strings.ContainsRune("_-.", runes[i])) {
 		i++
 	}
 	return max(i+1, column+1)
@@ -207,7 +209,8 @@ func (l *reports) addHCL(diags hcl.Diagnostics) {
 // inOurWords returns the summary and detail of an HCL diagnostic. For a failed function call it
 // returns the reason, which HCL hides behind "Invalid function argument".
 func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
-	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h); ok && call.FunctionCallError() != nil {
+	call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h)
+	if ok && call.FunctionCallError() != nil {
 		name, _, _ := strings.Cut(call.CalledFunctionName(), "\x00")
 		return name + "(): " + call.FunctionCallError().Error(), ""
 	}

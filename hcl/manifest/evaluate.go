@@ -27,7 +27,7 @@ type evaluator struct {
 
 	instancesOf   map[*block][]instance
 	instanceCount int
-	lists         map[*block][]string // dynamic outputs of generate blocks, see made
+	outputsOf     map[*block]outputs // of generate blocks
 }
 
 // node is something with a value: var.x, local.y, gencode.server.code, library.solver.sources.

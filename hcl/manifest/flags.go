@@ -22,10 +22,13 @@ var flagTools = attributeNames(attrFlags.Keys)
 // derivedNVCC are options of nvcc that have an attribute.
 var derivedNVCC = []struct{ options, attribute string }{
 	{"-gencode --generate-code -arch --gpu-architecture -code --gpu-code", "gencode"},
-	{"-dc --device-c -rdc --relocatable-device-code -dlto --dlink-time-opt -dlink --device-link", "mode"},
+	{"-dc --device-c -rdc --relocatable-device-code -dlto --dlink-time-opt -dlink --device-link",
+		"mode"},
 	{"-use_fast_math --use_fast_math", "fast_math"},
-	{"-ftz --ftz", "ftz"}, {"-prec-div --prec-div", "prec_div"}, {"-prec-sqrt --prec-sqrt", "prec_sqrt"}, {"-fmad --fmad", "fmad"},
-	{"-G --device-debug", "device_debug"}, {"-maxrregcount --maxrregcount", "max_registers"}, {"-std --std", "std"},
+	{"-ftz --ftz", "ftz"}, {"-prec-div --prec-div", "prec_div"},
+	{"-prec-sqrt --prec-sqrt", "prec_sqrt"}, {"-fmad --fmad", "fmad"},
+	{"-G --device-debug", "device_debug"}, {"-maxrregcount --maxrregcount", "max_registers"},
+	{"-std --std", "std"},
 	{"-ccbin --compiler-bindir", "host_compiler of toolchain \"cuda\""},
 	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps", itself},
 }
@@ -36,7 +39,8 @@ func LostNVCC(flag string) (why, help string) {
 	name, _, _ := strings.Cut(flag, "=")
 	switch "-" + strings.TrimLeft(name, "-") {
 	case "-prune", "-Xnvprune":
-		return flag + " would have no effect", "Remove it: nvcc prunes objects when it links a program, and kbuild links programs itself. gencode says what they ship."
+		return flag + " would have no effect", "Remove it: nvcc prunes objects when it links a " +
+			"program, and kbuild links programs itself. gencode says what they ship."
 	}
 	return "", ""
 }
@@ -64,12 +68,14 @@ func (r *reader) flags(f *field) Flags {
 
 func (f *Flags) of(tool string) *[]string {
 	return map[string]*[]string{
-		"nvcc": &f.NVCC, "cicc": &f.CICC, "ptxas": &f.PTXAS, "nvlink": &f.NVLink, "hip": &f.HIP, "lld": &f.LLD,
-		"clang": &f.Clang, "host": &f.Host, "link": &f.Link,
+		"nvcc": &f.NVCC, "cicc": &f.CICC, "ptxas": &f.PTXAS, "nvlink": &f.NVLink, "hip": &f.HIP,
+		"lld": &f.LLD, "clang": &f.Clang, "host": &f.Host, "link": &f.Link,
 	}[tool]
 }
 
-func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places, at map[string]Pos) []string {
+func (r *reader) toolFlags(
+	f *field, tool string, v cty.Value, places places, at map[string]Pos,
+) []string {
 	if v.IsNull() {
 		return nil
 	}
@@ -81,7 +87,8 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places, at
 	for _, e := range v.AsValueSlice() {
 		s, ok := asText(e)
 		if !ok {
-			r.l.errorAt(f.keyRange(tool), "", "flags.%s needs a list of strings, and one element is %s", tool, typeName(e))
+			r.l.errorAt(f.keyRange(tool), "", "flags.%s needs a list of strings, and one element is %s",
+				tool, typeName(e))
 			continue
 		}
 		written = append(written, item{s, places.take(s, f.rng)})
@@ -153,12 +160,14 @@ func (l *sourceTree) writtenOut(tool string, flags []item) []item {
 
 // optionFile reads an option file once. name is relative to the root, where commands run.
 func (l *sourceTree) optionFile(name string) ([]byte, error) {
-	if rel, err := filepath.Rel(l.project.Root, name); err == nil && filepath.IsAbs(name) && filepath.IsLocal(rel) {
+	rel, err := filepath.Rel(l.project.Root, name)
+	if err == nil && filepath.IsAbs(name) && filepath.IsLocal(rel) {
 		name = rel
 	}
 	name = filepath.ToSlash(filepath.Clean(name))
 	if l.inBuildTree(name) {
-		return nil, errors.New("it is in the build tree, and files of options are read before anything is built")
+		return nil, errors.New(
+			"it is in the build tree, and files of options are read before anything is built")
 	}
 	if known, ok := l.project.sources[name]; ok {
 		return known, nil
@@ -176,11 +185,14 @@ var derivedNVLink = []struct{ options, attribute string }{{"-o --output-file -ti
 
 // derivedClang are options of clang that have an attribute, for HIP and CUDA.
 var derivedClang = []struct{ options, attribute string }{
-	{"--offload-arch --cuda-gpu-arch --amdgpu-target --no-offload-arch --no-cuda-gpu-arch --cuda-include-ptx --no-cuda-include-ptx", "gencode"},
+	{"--offload-arch --cuda-gpu-arch --amdgpu-target --no-offload-arch --no-cuda-gpu-arch " +
+		"--cuda-include-ptx --no-cuda-include-ptx", "gencode"},
 	{"-fgpu-rdc -fno-gpu-rdc -foffload-lto -fno-offload-lto --hip-link", "mode"},
 	{"-std --std", "std"},
-	{"--cuda-host-only --cuda-device-only --cuda-compile-host-device --offload-host-only --offload-device-only --genco -### -E -S -c -o -x " +
-		"-M -MD -MF -MM -MT -emit-llvm -fsyntax-only -save-temps -save-stats -cuid -fuse-cuid --no-gpu-bundle-output --gpu-bundle-output", itself},
+	{"--cuda-host-only --cuda-device-only --cuda-compile-host-device --offload-host-only " +
+		"--offload-device-only --genco -### -E -S -c -o -x -M -MD -MF -MM -MT -emit-llvm " +
+		"-fsyntax-only -save-temps -save-stats -cuid -fuse-cuid --no-gpu-bundle-output " +
+		"--gpu-bundle-output", itself},
 }
 
 // itself marks an option without an attribute: kbuild derives it from its actions.

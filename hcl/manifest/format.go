@@ -76,7 +76,8 @@ func formatLines(tokens hclsyntax.Tokens) (lines []formatLine) {
 		if t.Type != hclsyntax.TokenEOF {
 			line = append(line, formatToken{Token: t})
 		}
-		if bytes.HasSuffix(t.Bytes, []byte("\n")) && (t.Type == hclsyntax.TokenNewline || t.Type == hclsyntax.TokenComment) ||
+		ends := t.Type == hclsyntax.TokenNewline || t.Type == hclsyntax.TokenComment
+		if ends && bytes.HasSuffix(t.Bytes, []byte("\n")) ||
 			t.Type == hclsyntax.TokenEOF && line != nil {
 			lines = append(lines, cellsOf(line))
 			line = nil
@@ -113,7 +114,8 @@ func bracket(t hclsyntax.TokenType) int {
 	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen,
 		hclsyntax.TokenTemplateControl, hclsyntax.TokenTemplateInterp:
 		return 1
-	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
+	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen,
+		hclsyntax.TokenTemplateSeqEnd:
 		return -1
 	}
 	return 0
@@ -183,7 +185,8 @@ func separate(cell []formatToken) {
 func spaceBetween(before hclsyntax.TokenType, t hclsyntax.Token, after hclsyntax.TokenType) bool {
 	switch {
 	case after == hclsyntax.TokenNewline,
-		t.Type == hclsyntax.TokenIdent && (after == hclsyntax.TokenOParen || after == hclsyntax.TokenDoubleColon),
+		t.Type == hclsyntax.TokenIdent &&
+			(after == hclsyntax.TokenOParen || after == hclsyntax.TokenDoubleColon),
 		t.Type == hclsyntax.TokenDoubleColon && after == hclsyntax.TokenIdent,
 		t.Type == hclsyntax.TokenDot, after == hclsyntax.TokenDot,
 		after == hclsyntax.TokenComma, after == hclsyntax.TokenEllipsis:

@@ -68,7 +68,8 @@ func (r *reader) codes(f *field) []gencode.Code {
 	return out
 }
 
-const codeHelp = "sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets."
+const codeHelp = "sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and " +
+	"amdgcnspirv HIP; native, all and all-major are sets."
 
 var looseCode = pattern(
 	`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
@@ -76,12 +77,15 @@ var looseCode = pattern(
 // codeMeant suggests a name for spellings of other tools: sm80, 8.0, 80-real, SM_90.
 func codeMeant(s string) string {
 	if m := looseCode().FindStringSubmatch(s); m != nil {
-		return `; did you mean "` + cmp.Or(strings.ToLower(m[1]), "sm") + "_" + m[2] + m[3] + strings.ToLower(m[4]) + `"?`
+		kind := cmp.Or(strings.ToLower(m[1]), "sm")
+		return meant(kind + "_" + m[2] + m[3] + strings.ToLower(m[4]))
 	}
 	if n, ok := strings.CutSuffix(s, "-virtual"); ok && looseCode().MatchString(n) {
 		return strings.Replace(codeMeant(n), `"sm_`, `"compute_`, 1)
 	}
-	return didYouMean(s, []string{"native", "all", "all-major", "gfx90a", "gfx942", "gfx1100", "gfx11-generic", "amdgcnspirv", "sm_80", "sm_90"})
+	return didYouMean(s,
+		strings.Fields("native all all-major gfx90a gfx942 gfx1100 gfx11-generic amdgcnspirv "+
+			"sm_80 sm_90"))
 }
 
 func isGFX(c gencode.Code) bool { return c.Kind == gencode.GFX }
@@ -104,7 +108,8 @@ func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
 // if none was requested, since the sources must be compiled for something.
 func (l *loader) narrowArch(codes []gencode.Code) []gencode.Code {
 	want := l.archs()
-	kept := slices.DeleteFunc(slices.Clone(codes), func(c gencode.Code) bool { return !slices.Contains(want, c) })
+	kept := slices.DeleteFunc(slices.Clone(codes),
+		func(c gencode.Code) bool { return !slices.Contains(want, c) })
 	if len(kept) == 0 {
 		return codes
 	}
@@ -125,9 +130,11 @@ func (l *loader) archs() []gencode.Code {
 			c, err := gencode.Parse(s)
 			switch {
 			case err != nil:
-				l.errorf("Pass for example --arch sm_80,sm_90, --arch native or --arch gfx90a.", "--arch: %q is no architecture%s", s, codeMeant(s))
+				l.errorf("Pass for example --arch sm_80,sm_90, --arch native or --arch gfx90a.",
+					"--arch: %q is no architecture%s", s, codeMeant(s))
 			case c.Kind == gencode.LTO:
-				l.errorf("--arch replaces SASS and PTX, or gfx code; LTO-IR in a gencode stays as it is. Pass for example --arch "+c.As(gencode.SASS).String()+".",
+				l.errorf("--arch replaces SASS and PTX, or gfx code; LTO-IR in a gencode stays as it "+
+					"is. Pass for example --arch "+c.As(gencode.SASS).String()+".",
 					"--arch: %s is LTO-IR and does not run on a GPU", s)
 			case !slices.Contains(out, c):
 				out = append(out, c)

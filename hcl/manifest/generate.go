@@ -26,8 +26,7 @@ import (
 func (r *reader) generate() *Target {
 	l, b, rec := r.l, r.b, r.newTarget(Generate)
 	t := rec.Target
-	t.Patterns = l.patterns(b)
-	t.Outputs, _ = l.made(b)
+	t.Patterns, t.Outputs = l.outputs(b).patterns(), l.outputs(b).files
 	f := r.field("command")
 	if f != nil && isList(f.val) && (len(t.Command) == 0 || t.Command[0] == "") {
 		l.errorAt(f.rng, `Write the program and its arguments: ["python3", "tools/make.py", `+
@@ -48,37 +47,72 @@ func (l *evaluator) self(b *block, expr hclsyntax.Expression) map[string]cty.Val
 	if name, ok := asText(depfile); ok {
 		depfile = cty.StringVal(l.genPath(b, name))
 	}
+	writes := rebased(l.value(l.attribute(b, "outputs")), b.dir, "")
+	if patterns := l.outputs(b).patterns(); patterns != nil {
+		var list []string
+		for _, p := range patterns { // of a folder its path
+			list = append(list, l.genPath(b, strings.TrimSuffix(p, "**")))
+		}
+		writes = stringList(list)
+	}
 	return map[string]cty.Value{"self": cty.ObjectVal(map[string]cty.Value{
 		"name":       cty.StringVal(path.Base(b.name)),
 		"source_dir": cty.StringVal(cmp.Or(b.dir, ".")),
 		"dir":        cty.StringVal(l.genPath(b)),
 		"depfile":    depfile,
-		"outputs":    l.writes(b),
+		"outputs":    writes,
 		"inputs":     rebased(l.value(l.attribute(b, "inputs")), b.dir, ""),
 	})}
 }
 
-// outputs reads the outputs as declared. A folder becomes a pattern.
-func (l *evaluator) outputs(b *block) []item {
-	var out []item
-	first := map[string]hcl.Range{}
+// outputs are the files that the command of a generate block writes.
+type outputs struct {
+	declared []string // relative to the folder of the block; a folder is a pattern
+	dynamic  bool     // one is a pattern, for files whose names only the command knows
+	files    []string // the outputs, or if they are dynamic those of the command's last run
+	known    bool     // files are known
+}
+
+// patterns returns the declared outputs if they are dynamic.
+func (o outputs) patterns() []string {
+	if o.dynamic {
+		return o.declared
+	}
+	return nil
+}
+
+// outputs returns the outputs of a block.
+func (l *evaluator) outputs(b *block) outputs {
+	out, ok := l.outputsOf[b]
+	if !ok {
+		out = l.readOutputs(b)
+		l.outputsOf[b] = out
+	}
+	return out
+}
+
+func (l *evaluator) readOutputs(b *block) (out outputs) {
 	f := l.field(b, "outputs", nil)
 	if f == nil {
-		return nil
+		return outputs{known: true}
 	}
 	if isEmpty(f.val) {
 		l.errorAt(f.rng, "Name the files that the command writes.", "%s has no outputs", b.heading())
 	}
+	first := map[string]hcl.Range{}
 	for _, it := range f.items() {
 		p := cleanPath(it.text)
+		_, badPattern := path.Match(it.text, "")
 		switch prev, twice := first[p]; {
 		case filepath.IsAbs(p) || strings.HasPrefix(p, "../") || p == "..":
-			l.errorAt(it.rng, "Outputs are relative to a folder of the build tree and stay in it.", "the output %s leaves the build tree", it.text)
+			l.errorAt(it.rng, "Outputs are relative to a folder of the build tree and stay in it.",
+				"the output %s leaves the build tree", it.text)
 			continue
 		case p == "." && it.text != "./":
-			l.errorAt(it.rng, `For all files that the command writes: "./".`, "the output %q is no file", it.text)
+			l.errorAt(it.rng, `For all files that the command writes: "./".`,
+				"the output %q is no file", it.text)
 			continue
-		case badPattern(it.text):
+		case badPattern != nil:
 			l.errorAt(it.rng, "", "in the output %q a bracket is not closed", it.text)
 			continue
 		case twice:
@@ -89,63 +123,27 @@ func (l *evaluator) outputs(b *block) []item {
 		if strings.HasSuffix(it.text, "/") {
 			p = path.Join(p, "**")
 		}
-		out = append(out, item{p, it.rng})
+		out.declared = append(out.declared, p)
+		out.dynamic = out.dynamic || strings.ContainsAny(p, "*?[")
 	}
-	return out
-}
-
-// isPattern reports whether an output is a pattern for files whose names only the command knows.
-func isPattern(output string) bool { return strings.ContainsAny(output, "*?[") }
-
-func badPattern(pattern string) bool {
-	_, err := path.Match(pattern, "")
-	return err != nil
-}
-
-// patterns returns the outputs of a block if at least one is a pattern; otherwise nil.
-func (l *evaluator) patterns(b *block) []string {
-	out := plainTexts(l.outputs(b))
-	if !slices.ContainsFunc(out, isPattern) {
-		return nil
-	}
-	return out
-}
-
-// made returns the files of a block. These are its outputs or, if it has patterns, the files of the
-// command's last run. ok is false if they are unknown.
-func (l *evaluator) made(b *block) (files []string, ok bool) {
-	if l.patterns(b) == nil {
-		return plainTexts(l.outputs(b)), true
-	}
-	files, read := l.lists[b]
-	if !read && !l.opts.Unsettled {
+	if !out.dynamic {
+		out.files, out.known = out.declared, true
+	} else if !l.opts.Unsettled {
 		name, _ := graph.CollectOutputs(l.genPath(b))
 		if text, err := l.fsys.read(l.project.Root, name); err == nil {
-			files, _ = graph.ReadFileList(text)
+			out.files, _ = graph.ReadFileList(text)
 		}
-		l.lists[b] = files
+		out.known = out.files != nil
 	}
-	return files, files != nil
-}
-
-// writes returns the value of self.outputs: the paths of the outputs; for a folder, its path.
-func (l *evaluator) writes(b *block) cty.Value {
-	if l.patterns(b) == nil {
-		return rebased(l.value(l.attribute(b, "outputs")), b.dir, "")
-	}
-	var list []string
-	for _, p := range l.patterns(b) {
-		list = append(list, l.genPath(b, strings.TrimSuffix(p, "**")))
-	}
-	return stringList(list)
+	return out
 }
 
 // unsettled returns the blocks whose files are not known yet.
 func (l *loader) unsettled() (out []*block) {
 	for _, b := range l.blocks {
-		if b.kind == "generate" && l.patterns(b) != nil {
+		if b.kind == "generate" && l.outputs(b).dynamic {
 			l.project.Chosen = append(l.project.Chosen, b.key())
-			if _, ok := l.made(b); !ok {
+			if !l.outputs(b).known {
 				out = append(out, b)
 			}
 		}
@@ -165,7 +163,9 @@ func (l *loader) settleFirst(unsettled []*block) {
 	}
 	if len(l.project.Unsettled) == 0 {
 		b := unsettled[0]
-		l.errorAt(b.rng, "Name the outputs of one of the two.", "%s needs files whose names are known only when another such command has run, which needs it", b.heading())
+		l.errorAt(b.rng, "Name the outputs of one of the two.",
+			"%s needs files whose names are known only when another such command has run, which needs it",
+			b.heading())
 	}
 	l.blocks = slices.DeleteFunc(l.blocks, func(b *block) bool {
 		return isTarget(b.kind) && !needed[b.key()] || b.kind == "test" || b.kind == "group"
@@ -197,14 +197,12 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 			}
 		}
 	}
-	var deps []Dep
 	if f := r.field("deps"); f != nil {
-		deps = r.deps(f)
-	}
-	for _, d := range deps {
-		base, _, _ := strings.Cut(d.Label, ":")
-		if other := l.named[base]; other != nil && !l.known(other, needed) {
-			return false
+		for _, d := range r.deps(f) {
+			base, _, _ := strings.Cut(d.Label, ":")
+			if other := l.named[base]; other != nil && !l.known(other, needed) {
+				return false
+			}
 		}
 	}
 	for _, file := range takesIn {
@@ -221,12 +219,12 @@ func (l *evaluator) outputPaths(b *block) cty.Value {
 	if a == nil || !l.eval(a.Expr, nil).IsWhollyKnown() {
 		return cty.DynamicVal
 	}
-	files, ok := l.made(b)
-	if !ok {
+	out := l.outputs(b)
+	if !out.known {
 		return cty.DynamicVal
 	}
 	var list []string
-	for _, f := range files {
+	for _, f := range out.files {
 		list = append(list, l.genPath(b, f))
 	}
 	return rebased(stringList(list), "", b.dir)
@@ -243,8 +241,7 @@ func (l *loader) collectOutputs() {
 		if b.kind != "generate" {
 			continue
 		}
-		files, _ := l.made(b)
-		for _, f := range files {
+		for _, f := range l.outputs(b).files {
 			l.generated[l.genPath(b, f)] = b.key()
 		}
 	}

@@ -190,7 +190,8 @@ func (w *globWalk) deep(dir string, entries []fs.DirEntry, rest []string) {
 }
 
 func (w *globWalk) isBuildTree(dir string, entries []fs.DirEntry) bool {
-	return dir != "." && dir == w.buildDir || dir != "." && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".kbuild" })
+	mark := func(e fs.DirEntry) bool { return e.Name() == ".kbuild" }
+	return dir != "." && (dir == w.buildDir || slices.ContainsFunc(entries, mark))
 }
 
 func (w *globWalk) isDir(name string, e fs.DirEntry) bool {

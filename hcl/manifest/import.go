@@ -55,7 +55,8 @@ func (l *catalog) withoutHidden(blocks []*block) []*block {
 		}
 	}
 	return slices.DeleteFunc(blocks, func(b *block) bool {
-		return b.kind == "variable" && slices.ContainsFunc(folders[b.name], func(dir string) bool { return dir != b.dir && isAbove(dir, b.dir) })
+		above := func(dir string) bool { return dir != b.dir && isAbove(dir, b.dir) }
+		return b.kind == "variable" && slices.ContainsFunc(folders[b.name], above)
 	})
 }
 
@@ -67,7 +68,8 @@ func (l *catalog) importFile(b *block) {
 	}
 	if first := l.imported[dir]; first != nil {
 		if other := path.Join(first.dir, first.name); other != file {
-			l.bothAt(b.nameRng, first.nameRng, "the other one", "Join them.", "%s and %s are two manifests of one folder", file, other)
+			l.bothAt(b.nameRng, first.nameRng, "the other one", "Join them.",
+				"%s and %s are two manifests of one folder", file, other)
 		}
 		return
 	}
@@ -92,26 +94,33 @@ func (l *catalog) mayImport(b *block, file string) bool {
 	dir := path.Dir(file)
 	switch {
 	case filepath.IsAbs(b.name) || strings.Contains(b.name, `\`):
-		l.errorAt(b.nameRng, "A project is to work wherever it lies.", "the path of an import is relative to its manifest and uses /")
+		l.errorAt(b.nameRng, "A project is to work wherever it lies.",
+			"the path of an import is relative to its manifest and uses /")
 		return false
 	case strings.Contains("/"+b.name+"/", "/../"):
-		l.errorAt(b.nameRng, "Import both from a manifest above them.", "an import names a manifest below its own folder")
+		l.errorAt(b.nameRng, "Import both from a manifest above them.",
+			"an import names a manifest below its own folder")
 		return false
 	case l.isFolder(file):
-		l.errorAt(b.nameRng, fmt.Sprintf("Write import %q {}.", path.Join(b.name, DefaultFile)), "%s is a folder", file)
+		l.errorAt(b.nameRng, fmt.Sprintf("Write import %q {}.", path.Join(b.name, DefaultFile)),
+			"%s is a folder", file)
 		return false
 	case dir == path.Join(".", b.dir):
-		l.errorAt(b.nameRng, `Write import "math/kernels.hcl" {}.`, "an import names a manifest of another folder, and %s is in this one", file)
+		l.errorAt(b.nameRng, `Write import "math/kernels.hcl" {}.`,
+			"an import names a manifest of another folder, and %s is in this one", file)
 		return false
 	}
 	for _, elem := range strings.Split(dir, "/") {
 		if !targetName().MatchString(elem) {
-			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names of folders become parts of labels.", "a manifest in a folder %q cannot be imported", elem)
+			l.errorAt(b.nameRng,
+				"Letters, digits and _ . + - may be used: names of folders become parts of labels.",
+				"a manifest in a folder %q cannot be imported", elem)
 			return false
 		}
 	}
 	if l.inBuildTree(file) {
-		l.errorAt(b.nameRng, "Manifests are read before anything is built.", "%s is in the build tree", file)
+		l.errorAt(b.nameRng, "Manifests are read before anything is built.", "%s is in the build tree",
+			file)
 		return false
 	}
 	return l.isManifest(b, file)
@@ -147,7 +156,8 @@ func (l *catalog) isNew(b *block, file, dir string) bool {
 		first := l.imported[other]
 		name := path.Join(first.dir, first.name)
 		if seen, err := l.stat(name); other != dir && err == nil && os.SameFile(seen, info) {
-			l.bothAt(b.nameRng, first.nameRng, "first here", "Import it once.", "%s is %s: a link leads to it", file, name)
+			l.bothAt(b.nameRng, first.nameRng, "first here", "Import it once.",
+				"%s is %s: a link leads to it", file, name)
 			return false
 		}
 	}
@@ -163,7 +173,8 @@ func (l *catalog) belongs(b *block) bool {
 	by := l.imported[b.dir]
 	switch b.kind {
 	case "profile", "toolchain", "cache", "package":
-		l.bothAt(b.rng, by.rng, "imported here", "Move it to "+l.project.File+" of the project.", "%s is imported, and a block %s is for the whole project", path.Join(by.dir, by.name), b.kind)
+		l.bothAt(b.rng, by.rng, "imported here", "Move it to "+l.project.File+" of the project.",
+			"%s is imported, and a block %s is for the whole project", path.Join(by.dir, by.name), b.kind)
 		return false
 	}
 	return true
@@ -298,10 +309,17 @@ func (l *loader) checkPrograms() {
 		}
 	}
 	for _, t := range l.project.Targets {
-		for up := dirAbove(strings.ToLower(t.OutputName)); t.Kind == Executable && up != ""; up = dirAbove(up) {
+		if t.Kind != Executable {
+			continue
+		}
+		for up := dirAbove(strings.ToLower(t.OutputName)); up != ""; up = dirAbove(up) {
 			if file := named[up]; file != nil {
-				l.addQuoted(Diagnostic{Summary: fmt.Sprintf("%s would be a file, and a folder for %s", l.buildPath("bin", file.OutputName), t.Label()),
-					Detail: "Give " + file.Label() + " an output_name.", Pos: file.Pos, Also: Place{Pos: t.Pos, Say: "in that folder"}})
+				l.addQuoted(Diagnostic{
+					Summary: fmt.Sprintf("%s would be a file, and a folder for %s",
+						l.buildPath("bin", file.OutputName), t.Label()),
+					Detail: "Give " + file.Label() + " an output_name.",
+					Pos:    file.Pos, Also: Place{Pos: t.Pos, Say: "in that folder"},
+				})
 			}
 		}
 	}

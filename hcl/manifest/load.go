@@ -117,7 +117,7 @@ func newLoader(opts Options) *loader {
 		},
 		variables: map[string]*variable{}, nodes: map[string]*node{},
 		refs:        map[hclsyntax.Expression]*references{},
-		instancesOf: map[*block][]instance{}, lists: map[*block][]string{},
+		instancesOf: map[*block][]instance{}, outputsOf: map[*block]outputs{},
 		ctx: &hcl.EvalContext{Variables: map[string]cty.Value{}},
 	}}
 	l.ctx.Functions = l.functions()

@@ -61,7 +61,9 @@ func soundArithmetic(n hclsyntax.Node) hcl.Diagnostics {
 			}
 		case *hclsyntax.LiteralValueExpr:
 			if err := soundNumber(n.Val); err != nil {
-				return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: err.Error(), Subject: n.SrcRange.Ptr()}}
+				return hcl.Diagnostics{{
+					Severity: hcl.DiagError, Summary: err.Error(), Subject: n.SrcRange.Ptr(),
+				}}
 			}
 		}
 		return nil
@@ -71,7 +73,9 @@ func soundArithmetic(n hclsyntax.Node) hcl.Diagnostics {
 // soundOperators maps each arithmetic operator to its checked version.
 func soundOperators() map[*hclsyntax.Operation]*hclsyntax.Operation {
 	ops := map[*hclsyntax.Operation]*hclsyntax.Operation{}
-	for _, op := range []*hclsyntax.Operation{hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply} {
+	for _, op := range []*hclsyntax.Operation{
+		hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply,
+	} {
 		ops[op] = &hclsyntax.Operation{Impl: sound(op.Impl), Type: op.Type}
 	}
 	for _, op := range []*hclsyntax.Operation{hclsyntax.OpDivide, hclsyntax.OpModulo} {

@@ -75,7 +75,8 @@ func (l *catalog) read() bool {
 		}
 		l.readLocal(local)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.errorf("It is optional; remove it or make it readable.", "cannot read %s: %v", LocalFile, reason(err))
+		l.errorf("It is optional; remove it or make it readable.", "cannot read %s: %v", LocalFile,
+			reason(err))
 	}
 	if l.diags.HasErrors() {
 		return false
@@ -88,7 +89,8 @@ func (l *catalog) read() bool {
 func (l *catalog) cannotRead(err error) {
 	p := l.project
 	if errors.Is(err, fs.ErrNotExist) {
-		l.errorf("Name another folder with -C or another file with -f, or write one with `kbuild init`.", "no %s in %s", p.File, p.Root)
+		l.errorf("Name another folder with -C or another file with -f, or write one with `kbuild init`.",
+			"no %s in %s", p.File, p.Root)
 		return
 	}
 	if errors.Is(err, regular.ErrSize) {
@@ -129,7 +131,8 @@ func (l *sourceTree) parse(file string, src []byte) *hclsyntax.Body {
 func (l *catalog) readLocal(src []byte) {
 	body := l.parse(LocalFile, src)
 	for _, b := range body.Blocks {
-		l.errorAt(b.DefRange(), "It sets variables, one `name = value` a line. Blocks belong into "+l.project.File+".",
+		l.errorAt(b.DefRange(),
+			"It sets variables, one `name = value` a line. Blocks belong into "+l.project.File+".",
 			"%s may not hold a block %s", LocalFile, b.Type)
 	}
 	l.local = body.Attributes
@@ -171,7 +174,8 @@ func (l *catalog) unknownBlock(hb *hclsyntax.Block, in *Block) {
 	case "x", "extension":
 		help = "Use labels = { ... } on a target."
 	}
-	l.errorAt(hb.TypeRange, help, "unknown block %q in %s%s", hb.Type, in.Name, l.didYouMean(hb.Type, in.blockNames()))
+	l.errorAt(hb.TypeRange, help, "unknown block %q in %s%s", hb.Type, in.Name,
+		l.didYouMean(hb.Type, in.blockNames()))
 }
 
 // targetName matches names that can become part of a file name.
@@ -179,12 +183,14 @@ var targetName = pattern(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 
 // block checks labels, attributes and nested blocks. It returns nil if the label is missing.
 func (l *catalog) block(hb *hclsyntax.Block, s *Block, dir string) *block {
-	b := &block{kind: hb.Type, dir: dir, schema: s, body: hb.Body, rng: hb.DefRange(), misspelt: map[string]bool{}}
+	b := &block{kind: hb.Type, dir: dir, schema: s, body: hb.Body, rng: hb.DefRange(),
+		misspelt: map[string]bool{}}
 	switch {
 	case s.Label == "" && len(hb.Labels) > 0:
 		l.errorAt(hb.LabelRanges[0], "", "a block %s takes no label", b.kind)
 	case s.Label != "" && len(hb.Labels) == 0:
-		l.errorAt(hb.TypeRange, fmt.Sprintf("Write %s \"NAME\" { ... }.", b.kind), "a block %s needs a label: %s", b.kind, s.Label)
+		l.errorAt(hb.TypeRange, fmt.Sprintf("Write %s \"NAME\" { ... }.", b.kind),
+			"a block %s needs a label: %s", b.kind, s.Label)
 		return nil
 	case len(hb.Labels) > 1:
 		l.errorAt(hb.LabelRanges[1], "", "a block %s takes one label", b.kind)
@@ -192,7 +198,8 @@ func (l *catalog) block(hb *hclsyntax.Block, s *Block, dir string) *block {
 	if s.Label != "" {
 		b.name, b.nameRng = hb.Labels[0], hb.LabelRanges[0]
 		if b.kind != importKind && !targetName().MatchString(b.name) {
-			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names become file names.", "%q is no name for a %s", b.name, b.kind)
+			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names become file names.",
+				"%q is no name for a %s", b.name, b.kind)
 		}
 		if hasFolder(b.kind) {
 			b.name = path.Join(dir, b.name)
@@ -235,7 +242,10 @@ func (l *catalog) checkNested(b *block) {
 		s := b.schema.Block(hb.Type)
 		switch {
 		case b.schema.Attribute(hb.Type) != nil || b.schema.Open != "":
-			l.errorAt(hb.TypeRange, fmt.Sprintf("%s is an attribute: write %s = %s.", hb.Type, hb.Type, b.schema.Attribute(hb.Type).shape()), "unknown block %q in %s", hb.Type, b.kind)
+			l.errorAt(hb.TypeRange,
+				fmt.Sprintf("%s is an attribute: write %s = %s.", hb.Type, hb.Type,
+					b.schema.Attribute(hb.Type).shape()),
+				"unknown block %q in %s", hb.Type, b.kind)
 			continue
 		case s == nil:
 			l.unknownBlock(hb, b.schema)
@@ -271,9 +281,11 @@ func (l *catalog) collect() {
 		case first != nil && b.schema.Once:
 			l.bothAt(b.rng, first.rng, "first here", "Join them.", "a manifest has one block %s", b.kind)
 		case first != nil && first.dir != b.dir:
-			l.bothAt(b.rng, first.rng, "first here", "Declare it in a manifest above both.", "%s is declared twice", b.heading())
+			l.bothAt(b.rng, first.rng, "first here", "Declare it in a manifest above both.",
+				"%s is declared twice", b.heading())
 		case first != nil && b.name != "":
-			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "%s is declared twice", b.heading())
+			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "%s is declared twice",
+				b.heading())
 		default:
 			l.named[b.key()] = b
 			l.names[b.kind] = append(l.names[b.kind], b.name)
@@ -293,10 +305,13 @@ func (l *catalog) checkCase() {
 		}
 		k := strings.ReplaceAll(strings.ToLower(b.key()), "/", ".")
 		switch first := seen[k]; {
-		case first != nil && strings.Contains(b.name+first.name, "/") && !strings.EqualFold(b.name, first.name):
-			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "the files of %s and %s would have one name", b.heading(), first.heading())
+		case first != nil && strings.Contains(b.name+first.name, "/") &&
+			!strings.EqualFold(b.name, first.name):
+			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.",
+				"the files of %s and %s would have one name", b.heading(), first.heading())
 		case first != nil:
-			l.bothAt(b.rng, first.rng, "first here", "Their files would be one on macOS and Windows.", "%s and %s differ only in case", b.heading(), first.heading())
+			l.bothAt(b.rng, first.rng, "first here", "Their files would be one on macOS and Windows.",
+				"%s and %s differ only in case", b.heading(), first.heading())
 		}
 		seen[k] = b
 	}

@@ -75,7 +75,8 @@ func (d Diagnostic) printable() Diagnostic {
 		lines[i] = plainText(line)
 	}
 	d.Detail = strings.Join(lines, "\n")
-	d.Also.Source, d.Also.Say, d.Also.Pos.File = plainText(d.Also.Source), plainText(d.Also.Say), plainText(d.Also.Pos.File)
+	d.Also.Source, d.Also.Say = plainText(d.Also.Source), plainText(d.Also.Say)
+	d.Also.Pos.File = plainText(d.Also.Pos.File)
 	return d
 }
 
@@ -110,11 +111,13 @@ func snippet(b *strings.Builder, p painter, width int, arrow, mark, tone string,
 	fmt.Fprintf(b, "%*s %s\n", width, "", bar)
 	fmt.Fprintf(b, "%s %s %s\n", p.paint(blue, fmt.Sprintf("%*d", width, at.Pos.Line)), bar, at.Source)
 	// Stay within the line.
-	marks := strings.Repeat(mark, max(1, min(at.End-at.Pos.Column, utf8.RuneCountInString(at.Source)-at.Pos.Column+1)))
+	marks := strings.Repeat(mark,
+		max(1, min(at.End-at.Pos.Column, utf8.RuneCountInString(at.Source)-at.Pos.Column+1)))
 	if at.Say != "" {
 		marks += " " + at.Say
 	}
-	fmt.Fprintf(b, "%*s %s %s%s\n", width, "", bar, indent(at.Source, at.Pos.Column), p.paint(tone, marks))
+	fmt.Fprintf(b, "%*s %s %s%s\n", width, "", bar, indent(at.Source, at.Pos.Column),
+		p.paint(tone, marks))
 }
 
 // indent returns white space up to column of line. It keeps tabs, whatever their width is.

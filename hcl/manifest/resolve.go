@@ -129,12 +129,15 @@ func (r *resolver) call(n *hclsyntax.FunctionCallExpr) {
 	}
 	help := ""
 	switch n.Name {
-	case "file", "templatefile", "exec", "run", "shell", "env", "getenv", "timestamp", "uuid", "abspath":
-		help = "Functions are pure: they read no file, environment or clock. Set a variable, or make the file with a generate block."
+	case "file", "templatefile", "exec", "run", "shell", "env", "getenv", "timestamp", "uuid",
+		"abspath":
+		help = "Functions are pure: they read no file, environment or clock. Set a variable, or make " +
+			"the file with a generate block."
 	case "fileset", "wildcard":
 		help = "Use glob(\"src/*.cu\")."
 	}
-	r.fail(n.NameRange, help, "no function named %q%s", n.Name, didYouMean(n.Name, sortedKeys(r.l.ctx.Functions)))
+	r.fail(n.NameRange, help, "no function named %q%s", n.Name,
+		didYouMean(n.Name, sortedKeys(r.l.ctx.Functions)))
 }
 
 func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
@@ -171,7 +174,8 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 	root := n.Traversal.RootName()
 	name, _, ok := step(n.Traversal, 1)
 	if !ok {
-		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME. %s", root, knownNames(kind, r.l.names[kind])), "%s alone is no value", root)
+		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME. %s", root, knownNames(kind, r.l.names[kind])),
+			"%s alone is no value", root)
 		return
 	}
 	written := name
@@ -188,7 +192,8 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
 		if Schema().Block(kind).Attribute(attr) == nil {
 			known := Schema().Block(kind).attributeNames()
-			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
+			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr,
+				didYouMean(attr, known))
 			return
 		}
 		r.rewrite(n, r.l.view(b, attr, r.dir()), 3)
@@ -230,28 +235,41 @@ func (r *resolver) elsewhere(kind, name string) string {
 func (r *resolver) unknown(n *hclsyntax.ScopeTraversalExpr, kind, written, name string) {
 	_, rng, _ := step(n.Traversal, 1)
 	known := r.l.names[kind]
-	elsewhere := func(full string) bool { return path.Base(full) == written && dirAbove(full) != r.dir() }
+	elsewhere := func(full string) bool {
+		return path.Base(full) == written && dirAbove(full) != r.dir()
+	}
 	next, _, _ := step(n.Traversal, 2)
 	switch i := slices.IndexFunc(known, elsewhere); {
 	case strings.HasPrefix(written, "//") && r.dir() == "":
-		r.fail(rng, "In a folder that is built alone // is that folder. If a manifest above imports this one, build there: kbuild -C FOLDER, or kbuild -C ..", "no %s named %q", kind, written)
+		r.fail(rng,
+			"In a folder that is built alone // is that folder. If a manifest above imports this one, "+
+				"build there: kbuild -C FOLDER, or kbuild -C ..", "no %s named %q", kind, written)
 	case kind == "local" && i >= 0:
-		r.fail(rng, "Locals are of their manifest, and another one has it. What several manifests use is a variable.", "no local named %q in this manifest", written)
+		r.fail(rng,
+			"Locals are of their manifest, and another one has it. What several manifests use is a "+
+				"variable.", "no local named %q in this manifest", written)
 	case kind == "local":
-		own := slices.DeleteFunc(slices.Clone(known), func(full string) bool { return dirAbove(full) != r.dir() })
+		own := slices.DeleteFunc(slices.Clone(known),
+			func(full string) bool { return dirAbove(full) != r.dir() })
 		for i := range own {
 			own[i] = path.Base(own[i])
 		}
-		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, own)), "no local named %q%s", written, r.l.didYouMean(written, own))
+		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, own)), "no local named %q%s",
+			written, r.l.didYouMean(written, own))
 	case kind != "variable" && slices.Contains(known, written):
 		// The full name, as the root manifest writes it.
-		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), written)), "no %s named %q", kind, name)
+		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), written)),
+			"no %s named %q", kind, name)
 	case slices.Contains(known, name+"/"+next):
-		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), name+"/"+next)), "no %s named %q", kind, name)
+		r.fail(rng,
+			fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), name+"/"+next)),
+			"no %s named %q", kind, name)
 	case i >= 0:
-		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), known[i])), "no %s named %q; did you mean %q?", kind, name, known[i])
+		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), known[i])),
+			"no %s named %q; did you mean %q?", kind, name, known[i])
 	default:
-		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, known)), "no %s named %q%s", kind, name, r.l.didYouMean(name, known))
+		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, known)), "no %s named %q%s", kind,
+			name, r.l.didYouMean(name, known))
 	}
 }
 
@@ -308,7 +326,8 @@ func step(t hcl.Traversal, i int) (string, hcl.Range, bool) {
 func (r *resolver) matrix(n *hclsyntax.ScopeTraversalExpr) {
 	b := r.scope.block
 	if b == nil || b.kind != "module" || b.body.Attributes["matrix"] == nil {
-		r.fail(n.SrcRange, "Give the module an attribute matrix = { axis = [...] }.", "matrix is known only in a module that has one")
+		r.fail(n.SrcRange, "Give the module an attribute matrix = { axis = [...] }.",
+			"matrix is known only in a module that has one")
 		return
 	}
 	if r.scope.attr == "matrix" || r.scope.attr == "exclude" {
@@ -319,7 +338,8 @@ func (r *resolver) matrix(n *hclsyntax.ScopeTraversalExpr) {
 	axes, all := literalKeys(b.body.Attributes["matrix"].Expr)
 	axis, rng, ok := step(n.Traversal, 1)
 	if ok && all && !slices.Contains(axes, axis) {
-		r.fail(rng, knownNames("axis", axes), "the matrix of %s has no axis %q%s", b.heading(), axis, didYouMean(axis, axes))
+		r.fail(rng, knownNames("axis", axes), "the matrix of %s has no axis %q%s", b.heading(), axis,
+			didYouMean(axis, axes))
 	}
 }
 
@@ -388,21 +408,25 @@ func nextName(t hcl.Traversal) (string, bool) {
 
 func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
 	roots := slices.Concat(targetKinds(), []string{"var", "local", "gencode"})
-	help := fmt.Sprintf("If text is meant, put it in quotes: %q. References start with var, local, gencode, or a kind of target.", root)
+	help := fmt.Sprintf(
+		"If text is meant, put it in quotes: %q. References start with var, local, gencode, or a kind "+
+			"of target.", root)
 	switch root {
 	case "variable":
 		help = "Variables are read as var.NAME."
 	case "locals":
 		help = "Local values are read as local.NAME."
 	case "count", "path", "module_path", "data":
-		help = "This is a word of Terraform. For many alike targets there are for_each in an executable and matrix in a module."
+		help = "This is a word of Terraform. For many alike targets there are for_each in an " +
+			"executable and matrix in a module."
 	case "package", "cache", "defaults", "profile", "toolchain", "group", "kbuild", "test":
 		help = "A " + root + " block has no value to refer to."
 	}
 	if len(n.Traversal) > 1 {
 		help = strings.TrimPrefix(help, fmt.Sprintf("If text is meant, put it in quotes: %q. ", root))
 	}
-	if attr, ok := nextName(n.Traversal); ok && slices.Contains([]string{"cu", "cpp", "cc", "cxx", "c", "hip", "s", "S", "h", "cuh", "a", "so", "o"}, attr) {
+	attr, ok := nextName(n.Traversal)
+	if ok && slices.Contains(strings.Fields("cu cpp cc cxx c hip s S h cuh a so o"), attr) {
 		help = fmt.Sprintf("If a file is meant, put it in quotes: %q.", root+"."+attr)
 	}
 	meant := didYouMean(root, roots)

@@ -6,8 +6,9 @@ import (
 )
 
 // The language is data: Schema describes the blocks, their attributes, the types, and what each
-// attribute becomes, and where its value goes (decode.go). Unknown names are rejected. The reference (docs/manifest.md, kbuild explain, man pages, the JSON
-// schema) is generated from it. A test sets every attribute to a value of another type, to find
+// attribute becomes, and where its value goes (decode.go). Unknown names are rejected. The
+// reference (docs/manifest.md, kbuild explain, man pages, the JSON schema) is generated from it. A
+// test sets every attribute to a value of another type, to find
 // attributes that no code reads.
 //
 // Texts are sentences with `code` in backquotes.

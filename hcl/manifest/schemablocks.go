@@ -361,8 +361,8 @@ func executableBlock() *Block {
 func moduleBlock() *Block {
 	return &Block{
 		Name: "module", Label: "a name", Target: true, Inherits: "defaults", See: "modules.md",
-		Text: "Device code to load at run time: files below `build/modules`, which may also be put into " +
-			"programs.",
+		Text: "Device code to load at run time: files below `build/modules`, which may also be put " +
+			"into programs.",
 		Example: `module "gemm" {
   sources = ["src/gemm.cu"]
   code    = ["sm_80"]
@@ -486,8 +486,8 @@ func generateBlock() *Block {
 func testBlock() *Block {
 	return &Block{
 		Name: "test", Label: "a name", See: "test.md",
-		Text: "A program that `kbuild test` builds and runs in the root of the project. It passes if it " +
-			"ends with status 0. A test that passed does not run again for as long as its program, its " +
+		Text: "A program that `kbuild test` builds and runs in the root of the project. It passes if " +
+			"it ends with status 0. A test that passed does not run again for as long as its program, its " +
 			"data, its arguments and its environment are the same.",
 		Example: `executable "check" {
   sources = ["src/util.c"]

@@ -185,7 +185,8 @@ func compileAttributes() []Attribute {
 		{Name: "cudart", Type: StringType, Inherited: true,
 			Words: []string{"static", "shared", "none"}, Default: `"static"`,
 			Example: `cudart = "shared"`, to: func(r *record) any { return &r.CudaRT },
-			Text:    "Which runtime of CUDA a program links. With `none` no runtime of HIP is linked either.",
+			Text: "Which runtime of CUDA a program links. With `none` no runtime of HIP is linked " +
+				"either.",
 			Becomes: "`-lcudart`; `static`: `-lcudart_static`"},
 		attrOpt,
 		{Name: "debug", Type: BoolType, Inherited: true, Default: "false", Example: "debug = true",

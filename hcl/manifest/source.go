@@ -21,7 +21,8 @@ import (
 
 // byEnding maps file extensions to languages. A .cu file is HIP if its target ships gfx code.
 var byEnding = map[string]string{
-	".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++", ".cu": "cuda", ".hip": "hip",
+	".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++",
+	".cu": "cuda", ".hip": "hip",
 	".s": "asm", ".S": "asm",
 }
 
@@ -361,13 +362,16 @@ func (l *sourceTree) mustExist(p string, rng hcl.Range) bool {
 	info, err := l.stat(p)
 	switch {
 	case err == nil && !info.IsDir() && regular.Kind(info.Mode()) != "" && p != os.DevNull:
-		l.errorAt(rng, "Whoever reads it may wait for ever.", "%s is %s, not a file", p, regular.Kind(info.Mode()))
+		l.errorAt(rng, "Whoever reads it may wait for ever.", "%s is %s, not a file", p,
+			regular.Kind(info.Mode()))
 	case l.inBuildTree(p):
-		l.errorAt(rng, "Declare it among the outputs of a generate block.", "%s is in the build tree, and no generate block makes it", p)
+		l.errorAt(rng, "Declare it among the outputs of a generate block.",
+			"%s is in the build tree, and no generate block makes it", p)
 	case err == nil:
 		return true
 	case l.outputNames()[p] != "":
-		l.errorAt(rng, "Write "+l.outputNames()[p]+".outputs: generated files are in the build tree.", "there is no file %s", p)
+		l.errorAt(rng, "Write "+l.outputNames()[p]+".outputs: generated files are in the build tree.",
+			"there is no file %s", p)
 	case strings.ContainsAny(p, "*?["):
 		l.errorAt(rng, fmt.Sprintf("Write glob(%q).", p), "there is no file %s", p)
 	case l.decomposed(p) != "":
@@ -382,7 +386,8 @@ func (l *sourceTree) mustExist(p string, rng hcl.Range) bool {
 // decomposed returns the path of a file whose name equals p after Unicode normalization; "" if
 // there is none. HCL normalizes all texts, so the manifest cannot name that file.
 func (l *sourceTree) decomposed(p string) string {
-	if !filepath.IsLocal(p) || !strings.ContainsFunc(p, func(r rune) bool { return r > unicode.MaxASCII }) {
+	foreign := func(r rune) bool { return r > unicode.MaxASCII }
+	if !filepath.IsLocal(p) || !strings.ContainsFunc(p, foreign) {
 		return ""
 	}
 	at := "."
@@ -390,7 +395,8 @@ func (l *sourceTree) decomposed(p string) string {
 		next := path.Join(at, elem)
 		if _, err := l.stat(next); err != nil {
 			entries, _ := fs.ReadDir(l.fsys, at)
-			i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return norm.NFC.String(e.Name()) == elem })
+			i := slices.IndexFunc(entries,
+				func(e fs.DirEntry) bool { return norm.NFC.String(e.Name()) == elem })
 			if i < 0 {
 				return ""
 			}
@@ -439,7 +445,8 @@ func (l *sourceTree) outputNames() map[string]string {
 		l.madeAs = map[string]string{}
 		for _, made := range sortedKeys(l.generated) {
 			label := l.generated[made]
-			name := strings.TrimPrefix(made, l.buildPath("gen", graph.Flat(strings.TrimPrefix(label, "generate.")))+"/")
+			name := strings.TrimPrefix(made,
+				l.buildPath("gen", graph.Flat(strings.TrimPrefix(label, "generate.")))+"/")
 			if l.madeAs[name] == "" {
 				l.madeAs[name] = label
 			}

@@ -11,12 +11,16 @@ import (
 var synonyms = map[string]string{
 	"srcs": "sources", "src": "sources", "files": "sources",
 	"dependencies": "deps", "link": "deps", "link_libraries": "deps", "depends": "deps",
-	"include_dirs": "includes", "include_directories": "includes", "hdrs": "includes", "inherits": "defaults",
-	"definitions": "defines", "copts": "flags", "cflags": "flags", "options": "flags", "nvcc_flags": "flags",
-	"arch": "code", "archs": "code", "architectures": "code", "cuda_architectures": "code",
+	"include_dirs": "includes", "include_directories": "includes", "hdrs": "includes",
+	"inherits":    "defaults",
+	"definitions": "defines", "copts": "flags", "cflags": "flags", "options": "flags",
+	"nvcc_flags": "flags",
+	"arch":       "code", "archs": "code", "architectures": "code", "cuda_architectures": "code",
 	"cxx_std": "std", "standard": "std", "regs": "max_registers", "maxrregcount": "max_registers",
-	"args": "command", "cmd": "command", "optimize": "opt", "optimization": "opt", "use_fast_math": "fast_math",
-	"static_library": "library", "shared_library": "library", "binary": "executable", "program": "executable",
+	"args": "command", "cmd": "command", "optimize": "opt", "optimization": "opt",
+	"use_fast_math":  "fast_math",
+	"static_library": "library", "shared_library": "library", "binary": "executable",
+	"program":        "executable",
 	"custom_command": "generate", "target": "executable", "local": "locals", "vars": "variable",
 }
 

@@ -13,7 +13,8 @@ var toolchainKinds = []string{"cuda", "hip"}
 
 func (l *loader) decodeToolchain(b *block) {
 	if !slices.Contains(toolchainKinds, b.name) {
-		l.errorAt(b.nameRng, knownNames("toolchain", toolchainKinds), "no toolchain named %q%s", b.name, didYouMean(b.name, toolchainKinds))
+		l.errorAt(b.nameRng, knownNames("toolchain", toolchainKinds), "no toolchain named %q%s", b.name,
+			didYouMean(b.name, toolchainKinds))
 		return
 	}
 	r, rec := l.reader(b, nil), &record{}
@@ -49,11 +50,14 @@ func (r *reader) toolkit(t Toolchain) {
 	case t.Pinned && t.Compiler != "":
 		r.fault("compiler", one, "compiler names a program, and the nvcc of from = \"pypi\" compiles")
 	case t.Pinned && t.Version == "":
-		r.fault("from", `For example: version = "13.5.0".`, "from = \"pypi\" needs a version, which is missing")
+		r.fault("from", `For example: version = "13.5.0".`,
+			"from = \"pypi\" needs a version, which is missing")
 	case t.Pinned && !releaseRE().MatchString(t.Version):
-		r.fault("version", `For example: version = "13.5.0".`, "from = \"pypi\" needs one exact version, and this is %q", t.Version)
+		r.fault("version", `For example: version = "13.5.0".`,
+			"from = \"pypi\" needs one exact version, and this is %q", t.Version)
 	case t.Pinned && versionNumbers(t.Version)[0] < 13:
-		r.fault("version", `PyPI has nvcc from 13.0.0 on. Install this one, and name its folder: path = "/usr/local/cuda".`,
+		r.fault("version", "PyPI has nvcc from 13.0.0 on. Install this one, and name its folder: "+
+			`path = "/usr/local/cuda".`,
 			"CUDA %s is not on PyPI", t.Version)
 	case !t.Pinned && len(t.Parts) > 0:
 		r.fault("parts", "", "parts is for from = \"pypi\"")

@@ -87,7 +87,8 @@ func (o Options) refuse(root, fault string) *Diagnostic {
 		return diag
 	}
 	return &Diagnostic{Summary: "refusing this project: " + fault, Detail: fmt.Sprintf(
-		"If you trust everybody who can change it, write safe_directories = [%q] into %s, or set %s=%[1]s.",
+		"If you trust everybody who can change it, write safe_directories = [%q] into %s, "+
+			"or set %s=%[1]s.",
 		root, config, EnvSafe)}
 }
 
@@ -109,12 +110,14 @@ func (o Options) trust() trust {
 func (t trust) file(name string) (fault string) {
 	dir := filepath.Dir(name)
 	var link, file, folder unix.Stat_t
-	if unix.Lstat(name, &link) != nil || unix.Stat(name, &file) != nil || unix.Stat(dir, &folder) != nil {
+	if unix.Lstat(name, &link) != nil || unix.Stat(name, &file) != nil ||
+		unix.Stat(dir, &folder) != nil {
 		return "" // Load reports that it cannot be read
 	}
 	fault = cmp.Or(t.owner(name, &link), t.owner(name, &file), t.writers(name, &file), t.folder(dir))
 	if fault == "" && folder.Mode&0o002 != 0 && link.Uid == 0 && t[0] != 0 {
-		fault = fmt.Sprintf("%s belongs to root and lies in %s, where every user may put files", name, dir)
+		fault = fmt.Sprintf("%s belongs to root and lies in %s, where every user may put files",
+			name, dir)
 	}
 	return fault
 }
@@ -137,7 +140,8 @@ func (t trust) owner(name string, st *unix.Stat_t) (fault string) {
 	if slices.Contains(t, st.Uid) {
 		return ""
 	}
-	return fmt.Sprintf("%s belongs to %s, and kbuild runs as %s", name, userName(st.Uid), userName(t[0]))
+	return fmt.Sprintf("%s belongs to %s, and kbuild runs as %s", name, userName(st.Uid),
+		userName(t[0]))
 }
 
 // writers returns a fault if users other than its owner may write a path.
@@ -177,7 +181,8 @@ func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic)
 		return value
 	}
 	safe = filepath.SplitList(env(EnvSafe))
-	config = filepath.Join(cmp.Or(env("XDG_CONFIG_HOME"), filepath.Join(env("HOME"), ".config")), "kbuild", "config.hcl")
+	config = cmp.Or(env("XDG_CONFIG_HOME"), filepath.Join(env("HOME"), ".config"))
+	config = filepath.Join(config, "kbuild", "config.hcl")
 	src, err := regular.ReadAtMost(config, MaxSource)
 	if err != nil || !filepath.IsAbs(config) { // a relative path would be in the project
 		return safe, config, nil
@@ -185,7 +190,9 @@ func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic)
 	file, diags := hclsyntax.ParseConfig(src, config, hcl.InitialPos)
 	if !diags.HasErrors() {
 		var content *hcl.BodyContent
-		content, diags = file.Body.Content(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "safe_directories"}}})
+		content, diags = file.Body.Content(&hcl.BodySchema{
+			Attributes: []hcl.AttributeSchema{{Name: "safe_directories"}},
+		})
 		for _, a := range content.Attributes {
 			value, more := a.Expr.Value(nil)
 			if diags = append(diags, more...); more.HasErrors() {
@@ -193,7 +200,8 @@ func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic)
 			}
 			list, err := convert.Convert(value, cty.List(cty.String))
 			if err != nil || list.IsNull() || !list.IsWhollyKnown() {
-				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "safe_directories is no list of folders",
+				diags = append(diags, &hcl.Diagnostic{
+					Severity: hcl.DiagError, Summary: "safe_directories is no list of folders",
 					Detail: `Write safe_directories = ["/path/to/project"].`, Subject: a.Expr.Range().Ptr()})
 				continue
 			}
@@ -226,7 +234,8 @@ func isSafe(root string, safe []string) bool {
 		}
 		above, below := strings.CutSuffix(s, "/*")
 		return slices.ContainsFunc(names, func(name string) bool {
-			return filepath.IsAbs(s) && (name == filepath.Clean(s) || below && strings.HasPrefix(name, strings.TrimSuffix(above, "/")+"/"))
+			inside := below && strings.HasPrefix(name, strings.TrimSuffix(above, "/")+"/")
+			return filepath.IsAbs(s) && (inside || name == filepath.Clean(s))
 		})
 	})
 }

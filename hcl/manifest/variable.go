@@ -52,7 +52,8 @@ func (l *evaluator) declareVariable(b *block) {
 func (l *reports) typeErrors(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		word := string(d.Subject.SliceBytes(l.project.sources[d.Subject.Filename]))
-		l.errorAt(*d.Subject, d.Detail, "%q is no type%s", word, didYouMean(word, []string{"any", "bool", "list", "map", "number", "object", "set", "string", "tuple"}))
+		l.errorAt(*d.Subject, d.Detail, "%q is no type%s", word,
+			didYouMean(word, strings.Fields("any bool list map number object set string tuple")))
 	}
 }
 
@@ -67,16 +68,19 @@ func (l *loader) checkOverrides() {
 	}
 	l.project.Profiles = l.names["profile"]
 	if l.opts.Profile != "" && l.named["profile."+l.opts.Profile] == nil {
-		l.errorf(knownNames("profile", l.names["profile"]), "no profile named %q%s", l.opts.Profile, didYouMean(l.opts.Profile, l.names["profile"]))
+		l.errorf(knownNames("profile", l.names["profile"]), "no profile named %q%s", l.opts.Profile,
+			didYouMean(l.opts.Profile, l.names["profile"]))
 	}
 	for _, name := range sortedKeys(l.local) {
 		if l.variables[name] == nil {
-			l.errorAt(l.local[name].NameRange, knownNames("variable", known), "no variable named %q%s", name, didYouMean(name, known))
+			l.errorAt(l.local[name].NameRange, knownNames("variable", known), "no variable named %q%s", name,
+				didYouMean(name, known))
 		}
 	}
 	for _, name := range sortedKeys(l.opts.Vars) {
 		if l.variables[name] == nil {
-			l.errorf(knownNames("variable", known), "--var %s: no variable named %q%s", name, name, didYouMean(name, known))
+			l.errorf(knownNames("variable", known), "--var %s: no variable named %q%s", name, name,
+				didYouMean(name, known))
 		}
 	}
 	l.checkEnviron(known)
@@ -92,7 +96,8 @@ func (l *loader) checkEnviron(known []string) {
 			continue
 		}
 		l.add(Diagnostic{Severity: Warning, Detail: knownNames("variable", known),
-			Summary: fmt.Sprintf("environment %s: no variable named %q%s", key, name, didYouMean(name, known))})
+			Summary: fmt.Sprintf("environment %s: no variable named %q%s", key, name,
+				didYouMean(name, known))})
 	}
 }
 
@@ -123,7 +128,9 @@ func (l *evaluator) variableValue(v *variable) cty.Value {
 		v.source = "default"
 		return l.exprValue(v, a.Expr, v.typ)
 	}
-	l.errorAt(v.block.rng, fmt.Sprintf("Pass --var %s=VALUE, set %s%s, or give it a default.", name, EnvPrefix, name), "variable %q has no value", name)
+	l.errorAt(v.block.rng,
+		fmt.Sprintf("Pass --var %s=VALUE, set %s%s, or give it a default.", name, EnvPrefix, name),
+		"variable %q has no value", name)
 	return cty.DynamicVal
 }
 
@@ -143,12 +150,14 @@ func (l *evaluator) exprValue(v *variable, e hclsyntax.Expression, typ cty.Type)
 	v.rng = e.Range()
 	val := l.eval(e, nil)
 	if holdsReference(val) {
-		l.errorAt(e.Range(), "Variables hold text, numbers, booleans, and lists and maps of them.", "variable %q cannot hold a target or gencode", v.block.name)
+		l.errorAt(e.Range(), "Variables hold text, numbers, booleans, and lists and maps of them.",
+			"variable %q cannot hold a target or gencode", v.block.name)
 		return cty.DynamicVal
 	}
 	out, err := converted(val, typ)
 	if err != nil {
-		l.bothAt(e.Range(), v.block.rng, "declared here", "", "variable %q: %s", v.block.name, typeError(err, typ))
+		l.bothAt(e.Range(), v.block.rng, "declared here", "", "variable %q: %s", v.block.name,
+			typeError(err, typ))
 		return cty.DynamicVal
 	}
 	if err := soundNumbers(out); err != nil {
@@ -206,7 +215,8 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 		return v, err
 	}
 	trimmed := strings.TrimSpace(text)
-	if (typ.IsListType() || typ.IsSetType()) && typ.ElementType().IsPrimitiveType() && !strings.HasPrefix(trimmed, "[") {
+	if (typ.IsListType() || typ.IsSetType()) && typ.ElementType().IsPrimitiveType() &&
+		!strings.HasPrefix(trimmed, "[") {
 		return convert.Convert(commaList(trimmed), typ)
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
@@ -290,7 +300,8 @@ func (l *loader) validate(v *variable) {
 		case err != nil || val.IsNull():
 			l.errorAt(cond.Expr.Range(), "", "a condition must be true or false")
 		case val.IsKnown() && val.False():
-			l.bothAt(v.rng, cond.Expr.Range(), "does not hold", fmt.Sprintf("The value is from: %s.", v.source), "variable %q: %s", v.block.name, message)
+			l.bothAt(v.rng, cond.Expr.Range(), "does not hold",
+				fmt.Sprintf("The value is from: %s.", v.source), "variable %q: %s", v.block.name, message)
 		}
 	}
 }

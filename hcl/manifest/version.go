@@ -29,7 +29,8 @@ func ParseConstraint(s string) (Constraint, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		m := boundRE().FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
-			return nil, fmt.Errorf(`%q is no version constraint; write for example ">= 11.2, < 13"`, strings.TrimSpace(part))
+			return nil, fmt.Errorf(`%q is no version constraint; write for example ">= 11.2, < 13"`,
+				strings.TrimSpace(part))
 		}
 		c = append(c, bound{cmp.Or(m[1], "="), versionNumbers(m[2])})
 	}
