@@ -8,7 +8,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// nvlink names no file where it does not understand LTO-IR; what it can be is named.
+// nvlink names no file if it does not understand LTO-IR. The error names the candidates.
 func TestRefusedLTOIR(t *testing.T) {
 	a := &graph.Action{Work: graph.Work{Link: &graph.Link{LTO: true, Foreign: []string{"lib/vendor.a:x.o of prebuilt.vendor (kernels.hcl:3)"}}}}
 	for printed, named := range map[string]bool{

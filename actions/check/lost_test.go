@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Real objects stand for what commands made: code that a command left out is an error, and what
-// proves nothing is none.
+// Code that a command dropped is an error, unless nothing proves that it should be there. The
+// outputs are real objects.
 func TestLostCode(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"newdriver21.o", "hiprdc15.o", "hipwhole15.o", "libhip.a", "libboth.so", "plain.o", "gfx90a.co", "whole.o", "offwhole19.o", "spirv21.o"} {

@@ -9,8 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A preprocessed text is digested with what the assembler will take in for it. Its file is left
-// where somebody reads it; so is that of its canonical form, which does not depend on lines.
+// The digest of a preprocessed text covers the files that the assembler includes. The file of a
+// text is kept if a command reads it, as is that of its canonical form, which does not depend on
+// lines.
 func TestCanonicalTexts(t *testing.T) {
 	a := &graph.Action{Kind: graph.Preprocess, Transient: true, Outputs: []string{"a.ii", "a.canon"},
 		Work: graph.Work{Step: &graph.Step{CanonicalForms: []graph.CanonicalForm{{Raw: "a.ii", Canon: "a.canon"}}}}}

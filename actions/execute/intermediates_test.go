@@ -29,8 +29,8 @@ func (k keeping) Restore(_ context.Context, o cache.Output, name string) error {
 	return os.WriteFile(name, []byte(text), 0o666)
 }
 
-// A file between passes exists while somebody may read it: restored from the store, or made again
-// once, by whoever needs it first.
+// A file between passes exists while an action may read it. It is restored from the store, or built
+// again once, by the first action that needs it.
 func TestIntermediates(t *testing.T) {
 	l := newLab(t, "")
 	l.graph = &graph.Graph{}

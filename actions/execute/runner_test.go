@@ -13,8 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// passes is a project whose header goes through a text that nobody keeps and a file between passes
-// into an object.
+// passes returns a project whose header gets into an object through a transient text and an
+// intermediate file.
 func passes(t *testing.T) *lab {
 	l := newLab(t, "")
 	l.graph = &graph.Graph{BuildDir: "build"}
@@ -36,7 +36,7 @@ func passes(t *testing.T) *lab {
 	return l
 }
 
-// all runs all actions in order, and gives what became of each, and how many commands ran.
+// all runs all actions in order, and returns their states and how many commands ran.
 func (l *lab) all(r sched.Runner) (states string, ran int) {
 	l.t.Helper()
 	os.Remove(filepath.Join(l.root, "ran"))
@@ -106,7 +106,7 @@ func TestRunner(t *testing.T) {
 	}
 	step("code", cached(), "ran ran ran", 3)
 
-	// A file between passes that no cache has is made again for who asks.
+	// A file between passes that no cache has is built again on demand.
 	r := l.lateRunner()
 	l.all(r)
 	if err := r.CopyIntermediate(t.Context(), "build/p/a.ii", filepath.Join(l.root, "copy")); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Two outputs never share a name, however they are spelled and however long they are.
+// Two outputs never share a name.
 func TestFlatName(t *testing.T) {
 	long := strings.Repeat("folder/", 60)
 	outputs := []string{"build/a/b+c.o", "build/a+b/c.o", "build/a%2Bb/c.o", "build/a/b/c.o", "build/x/" + long + "c.o", "build/y/" + long + "c.o", "elsewhere/c.o"}
@@ -26,7 +26,7 @@ func TestFlatName(t *testing.T) {
 	}
 }
 
-// What runs side by side writes different files, in one folder or in its own.
+// Concurrent actions write different files, in a shared folder or in their own.
 func TestScratch(t *testing.T) {
 	all := &scratches{root: "/p", buildDir: "build", dir: t.TempDir()}
 	t.Setenv("TMPDIR", "/tmp") // which a short name fits into

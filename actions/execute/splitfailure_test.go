@@ -10,9 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A pass that fails where the compiler as one command succeeds was misparsed, unless a signal ended
-// it, memory was short, or it is known: of a compiler that runs as one command already, such as a
-// preprocessor that its key needs, nothing is learned by building again.
+// If a pass fails and the unsplit compiler succeeds, the dry run was misparsed, unless a signal
+// ended the pass or memory was short. A compiler that runs unsplit already is not tested again.
 func TestConfirmSplitFailure(t *testing.T) {
 	const question = "hip\n-###\n"
 	for name, c := range map[string]struct {

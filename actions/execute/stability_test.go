@@ -15,7 +15,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A clock that goes in ticks, and only while somebody waits for it.
+// ticking is a clock that advances in ticks, and only while a caller waits for it.
 type ticking struct {
 	at     time.Time
 	tick   time.Duration
@@ -75,7 +75,7 @@ type lab struct {
 	compile *graph.Action
 }
 
-// newLab has a shell make a.o of a.c, and the dependency file a.d: $0 and $1 of the script.
+// newLab returns a lab whose script writes a.o and the dependency file a.d: $0 and $1.
 func newLab(t *testing.T, script string, searched ...string) *lab {
 	t.Helper()
 	l := &lab{t: t, root: t.TempDir(), graph: &graph.Graph{}}
@@ -107,14 +107,14 @@ func (l *lab) write(name, text string) {
 	}
 }
 
-// runner is that of a kbuild that begins now.
+// runner returns the Runner of a kbuild that begins now.
 func (l *lab) runner() *Runner {
 	return New(Config{Graph: l.graph, Root: l.root, State: filepath.Join(l.root, ".kbuild"), Files: cache.NewFiles(l.root, nil),
 		Listing: cache.NewListing(l.root), Records: l.db, Env: os.Environ(), Begun: time.Now()})
 }
 
-// lateRunner is that of a kbuild that began when all files were old, and long ago: it runs nothing
-// twice.
+// lateRunner returns the Runner of a kbuild that began long after all files were written: it runs
+// nothing twice.
 func (l *lab) lateRunner() *Runner {
 	after(kernelClock{}, time.Now().Add(cache.FileTick))
 	r := l.runner()
@@ -134,7 +134,7 @@ func (l *lab) build(r *Runner) (res sched.Result, recorded bool) {
 	return res, l.db.Last("a.o") != nil
 }
 
-// What a tool makes that was replaced since kbuild looked at it is not what its key says.
+// Outputs of a tool that was replaced after kbuild identified it do not belong to their key.
 func TestToolReplaced(t *testing.T) {
 	for replace, want := range map[string]bool{"": true, "cp cc next; mv next cc": false, "ln -sf other link.new; mv link.new link": false, "touch -d yesterday other": false} {
 		l := newLab(t, "")
@@ -159,8 +159,8 @@ func TestToolReplaced(t *testing.T) {
 	}
 }
 
-// A command that reads a file which nobody knew of, and which is as recent as the command, runs
-// again when the clock has moved on.
+// A command runs again, once the clock has advanced, if it read an unknown file that is as recent
+// as the command.
 func TestTooRecent(t *testing.T) {
 	l := newLab(t, `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`)
 	l.write("a.c", "")
@@ -173,8 +173,8 @@ func TestTooRecent(t *testing.T) {
 	}
 }
 
-// A file that the assembler takes in is in no dependency file. If it changes while the command
-// runs, nobody knows what of it the command has read.
+// A file that the assembler includes is in no dependency file. If it changes while the command
+// runs, kbuild cannot know which content the command read.
 func TestTakenInChanges(t *testing.T) {
 	l := newLab(t, `cat data >"$0"; echo "a.o: a.c" >"$1"; [ ! -e edit ] || cp edit data`)
 	l.write("a.c", `asm(".incbin \"data\"");`)
@@ -189,8 +189,8 @@ func TestTakenInChanges(t *testing.T) {
 	}
 }
 
-// The assembler takes in for nvcc's host code what cudafe++ has left in its text, and searches the
-// folders of the compile.
+// The assembler includes the files that the text of cudafe++ names, from the folders of the
+// compile.
 func TestTakenInByHostCode(t *testing.T) {
 	l := newLab(t, `cat in/data >"$0"; echo "a.o: a.cudafe1.cpp" >"$1"; [ ! -e edit ] || cp edit in/data`)
 	l.graph = &graph.Graph{}
@@ -232,8 +232,8 @@ func (l *lab) digest(name string) cache.Digest {
 	return d
 }
 
-// A header that comes while a command runs, before the one that the command has read, is not taken
-// for one that the command passed over.
+// A header that appears while a command runs, before the one that the command read, is not recorded
+// as one that the command passed over.
 func TestHeaderComes(t *testing.T) {
 	for comes, want := range map[string]bool{"before": true, "meanwhile": false} {
 		l := newLab(t, `cat inc/a.h >"$0"; echo "a.o: a.c inc/a.h" >"$1"; [ -e first/a.h ] || echo x >first/a.h`, "first", "inc")

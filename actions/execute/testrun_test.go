@@ -8,8 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// What a test is told of GPUs is in its key, if it needs one; where kbuild leads it to libraries is
-// not.
+// The key of a test that needs a GPU has the variables that select GPUs. It has no folders of
+// libraries.
 func TestKeyOfTests(t *testing.T) {
 	key := func(run graph.TestRun, gpuEnv ...string) (fields []string, env []string) {
 		g := &graph.Graph{BuildDir: "build"}

@@ -10,7 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// The kinds that are done in this process by the table of kinds are those that have a step.
+// This package does exactly the kinds that run in process by the table of kinds.
 func TestStepsOfKinds(t *testing.T) {
 	for _, k := range graph.Kinds() {
 		if _, ok := kinds[k.Kind]; ok != k.InProcess {

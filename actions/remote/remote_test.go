@@ -81,8 +81,7 @@ func (l *lab) runner(r execute.Remote) *execute.Runner {
 	return runner
 }
 
-// unsteady is another machine that loses the first command, or ends it as first says, and does all
-// others.
+// unsteady is a Server that loses the first command, or ends it with first, and runs all others.
 type unsteady struct {
 	first    *server.Outcome
 	until    func(context.Context) // when that ends, if not at once
@@ -111,8 +110,7 @@ func (u *unsteady) Execute(ctx context.Context, cmd server.Command) (*server.Out
 	return &server.Outcome{}, os.WriteFile(cmd.Outputs[0].File, []byte("made elsewhere"), 0o666)
 }
 
-// A command that was lost says nothing of its action: least of all that another text has to be
-// compiled for what there is to say.
+// A lost command is no failure of its action: the action does not run again for its messages.
 func TestLostIsNoFailure(t *testing.T) {
 	const script = `cat "$1" >"$0"; echo warning`
 	argv := func(in string) []string { return []string{"sh", "-c", script, "build/a.ptx", in} }
@@ -137,8 +135,8 @@ func TestLostIsNoFailure(t *testing.T) {
 	}
 }
 
-// What fails on another machine, and ends well here, before or after, is the machine's fault. What
-// fails here too is not.
+// A command that fails remotely and succeeds locally is the remote machine's fault. One that fails
+// locally too is not.
 func TestJudged(t *testing.T) {
 	const waits = `echo begun >begun; ` // for a reader of that FIFO
 	for name, tt := range map[string]struct {
@@ -181,7 +179,7 @@ func TestJudged(t *testing.T) {
 	}
 }
 
-// untilRead ends as soon as the command runs here.
+// untilRead returns as soon as the command runs locally.
 func untilRead(ctx context.Context, begun string) {
 	if f, err := tooltest.OpenFIFO(ctx, begun, os.O_RDONLY); err == nil {
 		io.ReadAll(f)
@@ -189,5 +187,5 @@ func untilRead(ctx context.Context, begun string) {
 	}
 }
 
-// untilBeaten ends when the command has ended here.
+// untilBeaten returns when the command has ended locally.
 func untilBeaten(ctx context.Context, _ string) { <-ctx.Done() }

@@ -58,13 +58,13 @@ func newRequest(t *testing.T, env []string, args ...string) (server.Command, *la
 	return p.cmd, l, nil
 }
 
-// travelled reports an input by its name there.
+// travelled reports whether a command has an input with a remote name.
 func travelled(cmd server.Command, name string) bool {
 	return slices.ContainsFunc(cmd.Inputs, func(in server.Input) bool { return in.Path == name && in.Size > 0 })
 }
 
-// A command goes with its tool, the tool's libraries and loader, and begins with that. Names of the
-// project stay, others are below a folder.
+// A request has the command's program, its libraries and its loader, and begins with the loader.
+// Files of the project keep their names, others are below a folder.
 func TestPack(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "lib device.bc")
 	if err := os.WriteFile(outside, []byte("bitcode"), 0o666); err != nil {
@@ -92,7 +92,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// What names something of which nobody knows what is read of it stays here.
+// A command runs locally if kbuild does not know which files it reads.
 func TestPackRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for text, tt := range map[string]struct{ env, args []string }{
@@ -109,7 +109,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// A script is no program that can be taken along: nobody knows what it reads.
+// A script cannot run remotely: kbuild does not know what it reads.
 func TestPackScript(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "tool")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o777); err != nil {

@@ -47,8 +47,7 @@ func frontEnd(more ...string) string {
 	return ` "` + strings.Join(words, `" "`) + "\"\n"
 }
 
-// A device compile reads the text under the name of the source, and nothing that the text was made
-// of.
+// A device compile reads the text under the name of the source, and none of its headers.
 func TestPackText(t *testing.T) {
 	_, p, err := deviceCompile(t, "int a;\n", frontEnd(), nil)
 	if err != nil {
@@ -70,8 +69,8 @@ func TestPackText(t *testing.T) {
 	}
 }
 
-// What clang links by itself is linked here, from what comes back, to a file that the race with
-// this machine does not touch.
+// A link that clang adds runs locally, from the returned object, to a file that a local run of the
+// command does not write.
 func TestPackTextLinked(t *testing.T) {
 	steps := strings.ReplaceAll(frontEnd(), "build/x.bc", "/tmp/x-1.o") + ` "./ld" "-o" "build/x.bc" "/tmp/x-1.o"` + "\n"
 	_, _, err := deviceCompile(t, "int a;\n", steps, func(l *lab, p *request) {
@@ -89,7 +88,7 @@ func TestPackTextLinked(t *testing.T) {
 	}
 }
 
-// What nobody knows, or what is not the same from a text, is compiled here.
+// A compile that kbuild does not understand, or that a text would change, runs locally.
 func TestPackTextRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, text, steps, want string }{
 		{"the time", "const char *t = __TIME__;\n", frontEnd(), "may tell the time"},
@@ -112,7 +111,8 @@ func TestPackTextRefuses(t *testing.T) {
 	}
 }
 
-// A compile whose outputs record lines, or of a source outside of the project, stays here.
+// A compile whose outputs record lines runs locally, as does one of a source outside of the
+// project.
 func TestHasText(t *testing.T) {
 	l, _, err := deviceCompile(t, "int a;\n", frontEnd(), nil)
 	a := l.action

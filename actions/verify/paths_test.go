@@ -70,7 +70,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A folder that is not there is known where all that was found in its like is.
+// A missing folder is known if all files that were found below another folder of its name are known
+// to be missing below it.
 func TestPathsBelow(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
