@@ -2,10 +2,8 @@ package importer
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Assembler is scanned for two things only: the global labels that it defines, and the names that
@@ -15,11 +13,11 @@ import (
 func isAssembler(file string) bool { return path.Ext(file) == ".s" || path.Ext(file) == ".S" }
 
 var (
-	labelRE     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*([A-Za-z_]\w*):`) })
-	globalRE    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\.(?:globa?l|weak)\s`) })
-	madeFromRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*\.file\s+"([^"]+)"`) })
-	otherCPURE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)(?:^|[/_.-])(?:` + otherCPUs + `)(?:[/_.-]|$)`) })
-	statementRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*[.\w]+`) })
+	labelRE     = pattern(`^\s*([A-Za-z_]\w*):`)
+	globalRE    = pattern(`^\s*\.(?:globa?l|weak)\s`)
+	madeFromRE  = pattern(`(?m)^\s*\.file\s+"([^"]+)"`)
+	otherCPURE  = pattern(`(?i)(?:^|[/_.-])(?:` + otherCPUs + `)(?:[/_.-]|$)`)
+	statementRE = pattern(`^\s*[.\w]+`)
 )
 
 // otherCPUs matches words in the paths of assembler for other machines and systems than x86-64

@@ -7,10 +7,8 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
@@ -30,27 +28,31 @@ type cmakeTree struct {
 }
 
 // otherWays tells users what to do where CMake does not help.
-const otherWays = "configure it yourself and run `kbuild init --from BUILD`, or draft from the sources alone with `kbuild init --sources`"
+const otherWays = "configure it yourself and run `kbuild init --from BUILD`, " +
+	"or draft from the sources alone with `kbuild init --sources`"
 
 // readProject configures a CMake project in a temporary folder, and reads that. CMake finds the CUDA
 // toolkit and the host compiler that kbuild finds, unless the environment names others.
 func readProject(dir string, m Machine, say func(string)) (*Build, error) {
 	program, err := exec.LookPath("cmake")
 	if err != nil {
-		return nil, fmt.Errorf("%s has a CMakeLists.txt, and cmake is not installed. Install it, or %s", dir, otherWays)
+		return nil, fmt.Errorf("%s has a CMakeLists.txt, and cmake is not installed. Install it, or %s",
+			dir, otherWays)
 	}
 	tree, err := os.MkdirTemp("", "kbuild-init-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(tree)
-	say(fmt.Sprintf("running %s in %s, which runs the project's CMake code. `kbuild init --sources` runs nothing", program, tree))
+	say(fmt.Sprintf("running %s in %s, which runs the project's CMake code. "+
+		"`kbuild init --sources` runs nothing", program, tree))
 	var env []string
 	own := os.Getenv("CUDAHOSTCXX") == "" && os.Getenv("CUDACXX") == "" && m.NVCC != ""
 	if own {
 		env = []string{"CUDACXX=" + m.NVCC, "CUDAHOSTCXX=" + m.HostCXX}
 	}
-	if err := ask(tree, program, []string{"-S", dir, "-B", tree, "-DCMAKE_BUILD_TYPE=Release"}, env); err != nil {
+	args := []string{"-S", dir, "-B", tree, "-DCMAKE_BUILD_TYPE=Release"}
+	if err := ask(tree, program, args, env); err != nil {
 		return nil, fmt.Errorf("%w\nHelp CMake, or %s", err, otherWays)
 	}
 	b, err := readCMake(tree, dir, say)
@@ -86,7 +88,8 @@ func readCMake(dir, root string, say func(string)) (*Build, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Build{Root: root, made: map[string]string{}, implicit: map[string]bool{}, searched: map[string]bool{}, loose: map[string]bool{}}
+	b := &Build{Root: root, made: map[string]string{}, implicit: map[string]bool{},
+		searched: map[string]bool{}, loose: map[string]bool{}}
 	t := &cmakeTree{Build: b, dir: dir, byID: map[string]*targetReply{}, objects: map[string][]*Group{}}
 	t.CCBin = cache["CMAKE_CUDA_HOST_COMPILER"]
 	if err := t.read(idx); err != nil {
@@ -246,7 +249,7 @@ func (t *cmakeTree) target(r *targetReply) error {
 	return nil
 }
 
-var fileNameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`) })
+var fileNameRE = pattern(`^[A-Za-z0-9_.+-]+$`)
 
 // nameFile gives kbuild's output the file name of CMake's. NameOnDisk may be libcusz.so for a
 // target cuszhi. The version that programs look for is in the soname.
@@ -273,7 +276,7 @@ func (t *cmakeTree) nameFile(out *Target, r *targetReply, soname string) {
 }
 
 // dashboardRE matches the targets that CTest adds.
-var dashboardRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^(Nightly|Experimental|Continuous)") })
+var dashboardRE = pattern("^(Nightly|Experimental|Continuous)")
 
 // emitted returns the kind of output of a library with CUDA_PTX_COMPILATION or a similar property.
 func emitted(r *targetReply) string {
@@ -433,11 +436,7 @@ func (t *cmakeTree) include(out *Target, name string) {
 		}
 	}
 	for _, g := range t.objects[name] {
-		if !slices.ContainsFunc(out.Groups, func(have *Group) bool { return have.Sources[0] == g.Sources[0] }) {
-			add := *g
-			add.Sources = slices.Clone(g.Sources)
-			out.Groups = append(out.Groups, &add)
-		}
+		out.join(g)
 	}
 }
 

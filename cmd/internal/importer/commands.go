@@ -142,7 +142,10 @@ func (b *Build) compile(target, program string, words []string, dir, file string
 		for _, o := range []struct {
 			start  string
 			values []string
-		}{{"-std=", []string{s.Std}}, {"-O", []string{s.Opt}}, {"-D", s.Defines}, {"-I", s.Includes}, {"-isystem", s.System}} {
+		}{
+			{"-std=", []string{s.Std}}, {"-O", []string{s.Opt}}, {"-D", s.Defines},
+			{"-I", s.Includes}, {"-isystem", s.System},
+		} {
 			for _, v := range o.values {
 				if v != "" {
 					words = append(words, o.start+v)

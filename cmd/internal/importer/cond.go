@@ -1,11 +1,16 @@
 package importer
 
 import (
+	"go/scanner"
+	"go/token"
 	"strconv"
-	"strings"
 )
 
-// tri is the truth value of a condition, as far as it is known without running a compiler.
+// The conditions of #if are evaluated as far as they are known without running a compiler. Go's
+// scanner reads them, since the operators that matter are those of Go. What Go does not have, such
+// as ?:, is unknown.
+
+// tri is a truth value.
 type tri int
 
 const (
@@ -16,13 +21,6 @@ const (
 
 func (t tri) not() tri { return yes - t }
 
-func truth(b bool) tri {
-	if b {
-		return yes
-	}
-	return no
-}
-
 // value is an integer that may be unknown.
 type value struct {
 	n     int64
@@ -30,160 +28,160 @@ type value struct {
 }
 
 func (v value) truth() tri {
-	if !v.known {
+	switch {
+	case !v.known:
 		return maybe
+	case v.n == 0:
+		return no
 	}
-	return truth(v.n != 0)
+	return yes
 }
 
 func of(t tri) value { return value{int64(t) / 2, t != maybe} }
 
-// condition evaluates the expression of an #if.
-type condition struct {
-	words   []string
-	at      int
-	defined func(name string) tri
-	value   func(name string) value
-	has     func(header string) tri
-}
+// longestCondition is the length from which on a condition is unknown.
+const longestCondition = 4096
 
-func (c *condition) peek() string {
-	if c.at < len(c.words) {
-		return c.words[c.at]
+var (
+	definedRE = pattern(`\bdefined\s+(\w+)`)
+	hasRE     = pattern(`\b__has_include\s*\(\s*([<"][^>"]*[>"])\s*\)`)
+	numberRE  = pattern(`\b(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*\b`)
+)
+
+// evaluate returns the value of a condition in a file. Without a tree every header may exist.
+func (u *unit) evaluate(t *tree, from, text string, depth int) value {
+	if len(text) > longestCondition || depth > 20 {
+		return value{}
 	}
-	return ""
+	text = hasRE().ReplaceAllStringFunc(text, func(call string) string {
+		switch header := hasRE().FindStringSubmatch(call)[1]; {
+		case t == nil:
+			return "unknown()"
+		case t.resolve(u, from, header).how == lacks:
+			return "0"
+		}
+		return "1"
+	})
+	text = definedRE().ReplaceAllString(text, "defined($1)")
+	text = numberRE().ReplaceAllString(text, "$1")
+	var scan scanner.Scanner
+	scan.Init(token.NewFileSet().AddFile("", -1, len(text)), []byte(text), nil, 0)
+	c := &condition{unit: u, depth: depth}
+	for c.next.tok != token.EOF {
+		_, tok, text := scan.Scan()
+		c.next = word{tok, text}
+		c.words = append(c.words, c.next)
+	}
+	c.advance()
+	v := c.binary(1)
+	if c.next.tok != token.SEMICOLON { // the scanner adds it at the end
+		return value{}
+	}
+	return v
 }
 
-func (c *condition) next() string {
-	w := c.peek()
-	c.at++
+// condition is an expression that is being evaluated.
+type condition struct {
+	*unit
+	depth int // of macros
+	next  word
+	words []word // from next on
+}
+
+type word struct {
+	tok  token.Token
+	text string
+}
+
+// advance returns the next word, and goes on to the one after it.
+func (c *condition) advance() word {
+	w := c.next
+	if len(c.words) > 0 {
+		c.next, c.words = c.words[0], c.words[1:]
+	}
 	return w
 }
 
-// operators lists the binary operators by precedence, lowest first.
-var operators = [][]string{{"||"}, {"&&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"+", "-"}, {"*", "/", "%"}}
-
-func (c *condition) level(l int) value {
-	if l == len(operators) {
-		return c.unary()
+// binary evaluates operators of a precedence or higher ones.
+func (c *condition) binary(precedence int) value {
+	left := c.unary()
+	for c.next.tok.Precedence() >= precedence {
+		op := c.advance().tok
+		left = operate(op, left, c.binary(op.Precedence()+1))
 	}
-	left := c.level(l + 1)
-	for {
-		op := ""
-		for _, o := range operators[l] {
-			if c.peek() == o {
-				op = o
-			}
-		}
-		if op == "" {
-			return left
-		}
-		c.at++
-		left = operate(op, left, c.level(l+1))
-	}
-}
-
-func operate(op string, a, b value) value {
-	switch op {
-	case "||":
-		return of(max(a.truth(), b.truth()))
-	case "&&":
-		return of(min(a.truth(), b.truth()))
-	}
-	if !a.known || !b.known {
-		return value{}
-	}
-	switch op {
-	case "==":
-		return of(truth(a.n == b.n))
-	case "!=":
-		return of(truth(a.n != b.n))
-	case "<":
-		return of(truth(a.n < b.n))
-	case ">":
-		return of(truth(a.n > b.n))
-	case "<=":
-		return of(truth(a.n <= b.n))
-	case ">=":
-		return of(truth(a.n >= b.n))
-	case "+":
-		return value{a.n + b.n, true}
-	case "-":
-		return value{a.n - b.n, true}
-	case "*":
-		return value{a.n * b.n, true}
-	}
-	if b.n == 0 {
-		return value{}
-	}
-	if op == "/" {
-		return value{a.n / b.n, true}
-	}
-	return value{a.n % b.n, true}
+	return left
 }
 
 func (c *condition) unary() value {
-	switch w := c.next(); {
-	case w == "!":
+	switch w := c.advance(); w.tok {
+	case token.NOT:
 		return of(c.unary().truth().not())
-	case w == "-":
+	case token.SUB:
 		v := c.unary()
 		return value{-v.n, v.known}
-	case w == "(":
-		v := c.level(0)
-		c.next()
-		return v
-	case w == "defined":
-		name := c.next()
-		if name == "(" {
-			name = c.next()
-			c.next()
-		}
-		return of(c.defined(name))
-	case w == "__has_include":
-		header := ""
-		for depth := 0; c.at < len(c.words); {
-			w := c.next()
-			if w == ")" {
-				break
-			}
-			if depth++; depth > 1 {
-				header += w
-			}
-		}
-		return of(c.has(header))
-	case w == "" || !isWord(w[0]):
-		return value{}
-	case w[0] >= '0' && w[0] <= '9':
-		n, err := strconv.ParseInt(strings.TrimRight(w, "uUlL"), 0, 64)
-		return value{n, err == nil}
-	default:
-		v := c.value(w)
-		if c.peek() == "(" { // a function-like macro
-			c.at += bracketed(c.words[c.at:])
+	case token.LPAREN:
+		v := c.binary(1)
+		if c.advance().tok != token.RPAREN {
 			return value{}
 		}
 		return v
+	case token.INT:
+		n, err := strconv.ParseInt(w.text, 0, 64)
+		return value{n, err == nil}
+	case token.IDENT:
+		if c.next.tok != token.LPAREN {
+			return c.valueOf(w.text, c.depth)
+		}
+		c.advance()
+		name := c.next.text
+		for depth := 1; depth > 0 && c.next.tok != token.EOF; {
+			switch c.advance().tok {
+			case token.LPAREN:
+				depth++
+			case token.RPAREN:
+				depth--
+			}
+		}
+		if w.text == "defined" {
+			return of(c.definedness(name))
+		}
 	}
+	return value{} // such as a function-like macro
 }
 
-// conditionWords splits a condition into identifiers, numbers, operators and strings.
-func conditionWords(text string) (out []string) {
-	for i := 0; i < len(text); {
-		n := 1
-		switch {
-		case text[i] == ' ' || text[i] == '\t':
-			i++
-			continue
-		case isWord(text[i]):
-			for i+n < len(text) && isWord(text[i+n]) {
-				n++
-			}
-		case i+1 < len(text) && strings.Contains("|| && == != <= >=", text[i:i+2]) && text[i+1] != ' ':
-			n = 2
-		}
-		out = append(out, text[i:i+n])
-		i += n
+func operate(op token.Token, a, b value) value {
+	is := func(b bool) value { return of(map[bool]tri{false: no, true: yes}[b]) }
+	switch {
+	case op == token.LOR:
+		return of(max(a.truth(), b.truth()))
+	case op == token.LAND:
+		return of(min(a.truth(), b.truth()))
+	case !a.known || !b.known || (op == token.QUO || op == token.REM) && b.n == 0:
+		return value{}
 	}
-	return out
+	switch op {
+	case token.EQL:
+		return is(a.n == b.n)
+	case token.NEQ:
+		return is(a.n != b.n)
+	case token.LSS:
+		return is(a.n < b.n)
+	case token.GTR:
+		return is(a.n > b.n)
+	case token.LEQ:
+		return is(a.n <= b.n)
+	case token.GEQ:
+		return is(a.n >= b.n)
+	case token.ADD:
+		return value{a.n + b.n, true}
+	case token.SUB:
+		return value{a.n - b.n, true}
+	case token.MUL:
+		return value{a.n * b.n, true}
+	case token.QUO:
+		return value{a.n / b.n, true}
+	case token.REM:
+		return value{a.n % b.n, true}
+	}
+	return value{}
 }

@@ -130,7 +130,11 @@ func (g *grouping) addLibs(t *target, out *Target) {
 		}
 	}
 	if g.hostOnly(t) {
-		out.Libs = append(out.Libs, map[bool]string{true: "cudart", false: "cudart_static"}[g.Machine.links("cudart")])
+		runtime := "cudart_static"
+		if g.Machine.links("cudart") {
+			runtime = "cudart"
+		}
+		out.Libs = append(out.Libs, runtime)
 	}
 	slices.Sort(out.Libs)
 }
@@ -210,7 +214,8 @@ func (g *grouping) leaveOut(b *Build, linked map[string]bool) {
 	}
 	files("links to folders outside are not followed", g.unfollowed)
 	files("sources in folders of third-party code", g.foreign)
-	files("archives that no header names", slices.DeleteFunc(slices.Clone(g.archives), func(a string) bool { return linked[a] }))
+	isLinked := func(archive string) bool { return linked[archive] }
+	files("archives that no header names", slices.DeleteFunc(slices.Clone(g.archives), isLinked))
 	for f := range g.included {
 		delete(left, f)
 	}

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -223,19 +224,16 @@ func (g *grouping) provider(u *unit, all []*unit) (best *unit) {
 	return best
 }
 
-// closure returns the units that a unit needs, transitively.
-func (g *grouping) closure(u *unit) map[*unit]bool {
-	found := map[*unit]bool{}
-	var walk func(*unit)
-	walk = func(u *unit) {
-		for _, p := range g.links[u] {
-			if !found[p] {
-				found[p] = true
-				walk(p)
-			}
+// reachable returns the nodes that edges lead to, from a node on.
+func reachable[N comparable](from N, edges map[N][]N) map[N]bool {
+	found := map[N]bool{}
+	todo := slices.Clone(edges[from])
+	for i := 0; i < len(todo); i++ {
+		if n := todo[i]; !found[n] {
+			found[n] = true
+			todo = append(todo, edges[n]...)
 		}
 	}
-	walk(u)
 	return found
 }
 
@@ -266,7 +264,7 @@ func (g *grouping) adopt() {
 		} else {
 			alone[dir] = u
 		}
-		maps.Copy(needed, g.closure(u))
+		maps.Copy(needed, reachable(u, g.links))
 	}
 	for _, u := range g.units {
 		if m := alone[path.Dir(u.file)]; m != nil && !u.main && !needed[u] && u.registers && (u.language == "hip") == (m.language == "hip") {
@@ -288,7 +286,7 @@ func (g *grouping) makeTargets() {
 		if n := len(u.lacking); n > 0 {
 			p.aside = append(p.aside, "Needs "+several(headers(u.lacking))+", not found: "+u.lacking[0].from+".")
 		}
-		for _, c := range inOrder(g.closure(u)) {
+		for _, c := range inOrder(reachable(u, g.links)) {
 			users[c] = append(users[c], p)
 			for _, w := range g.wants[c] {
 				p.aside = appendNew(p.aside, "Needs "+w+".")
@@ -400,24 +398,21 @@ func (g *grouping) connect(t *target, home map[*unit]*target) {
 }
 
 // merge joins libraries that depend on each other.
-func (g *grouping) merge(libraries []*target, home map[*unit]*target) []*target {
-	reach := map[*target]map[*target]bool{}
-	var walk func(from, at *target)
-	walk = func(from, at *target) {
-		for _, u := range at.units {
+func (g *grouping) merge(libraries []*target, home map[*unit]*target) (out []*target) {
+	edges := map[*target][]*target{}
+	for _, l := range libraries {
+		for _, u := range l.units {
 			for _, p := range g.links[u] {
-				if h := home[p]; h != nil && h.kind == "library" && !reach[from][h] {
-					reach[from][h] = true
-					walk(from, h)
+				if h := home[p]; h != nil && h.kind == "library" {
+					edges[l] = append(edges[l], h)
 				}
 			}
 		}
 	}
+	reach := map[*target]map[*target]bool{}
 	for _, l := range libraries {
-		reach[l] = map[*target]bool{}
-		walk(l, l)
+		reach[l] = reachable(l, edges)
 	}
-	var out []*target
 	gone := map[*target]bool{}
 	for _, l := range libraries {
 		if gone[l] {
@@ -434,9 +429,7 @@ func (g *grouping) merge(libraries []*target, home map[*unit]*target) []*target 
 			}
 			l.units = append(l.units, other.units...)
 			l.dir = common(l.dir, other.dir)
-			if l.vendor == "" {
-				l.vendor = other.vendor
-			}
+			l.vendor = cmp.Or(l.vendor, other.vendor)
 		}
 	}
 	return out

@@ -149,6 +149,11 @@ func (b *Build) note(target, format string, args ...any) {
 	b.Notes = appendNew(b.Notes, text)
 }
 
+// pattern compiles a regular expression when it is first used.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 func appendNew(list []string, s string) []string {
 	if slices.Contains(list, s) {
 		return list
@@ -229,7 +234,7 @@ func languageOf(name string) string {
 // errNone means that a build tree has no source that kbuild can build.
 var errNone = errors.New("no C, C++, CUDA or assembler source was found in it")
 
-var imageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--image3=kind=(elf|ptx),sm=(\w+),`) })
+var imageRE = pattern(`--image3=kind=(elf|ptx),sm=(\w+),`)
 
 // unnamedCode returns the code that nvcc ships if no option names an architecture, or if
 // -arch=native finds no GPU. That depends on the release, so it queries nvcc.

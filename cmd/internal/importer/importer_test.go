@@ -216,3 +216,17 @@ func TestInSourceTree(t *testing.T) {
 		}
 	}
 }
+
+// FuzzMake reads what no make prints.
+func FuzzMake(f *testing.F) {
+	for _, s := range []string{"make: Entering directory '/x'\nMakefile:3: update target 'a' due to: b\ncd x && nvcc -O2 -dc -c a.cu \\\n -o a.o 2>&1 | tee log; ar rcs libx.a a.o",
+		"(gcc -shared a.c -L. -lx -Wl,-rpath,/x -o liba.so.1)\nnvcc -dlink a.o -o d.o\nnvcc -cudart=none --library m -Xlinker -z,now a.cu", "X=1 ccache g++ \"a b.cpp\" '' `x` $(y) >&", "nvcc -ptx a.cu\nnvcc -lib a.o -o"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r := newMakeReader(t.TempDir(), Machine{})
+		r.output(strings.NewReader(text))
+		r.rest()
+		r.Manifest().Text()
+	})
+}

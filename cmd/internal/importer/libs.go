@@ -1,10 +1,8 @@
 package importer
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // library maps a header to the libraries that it needs.
@@ -29,9 +27,7 @@ var libraries = []library{
 	{"boost/system*", "boost_system"}, {"boost/thread*", "boost_thread boost_system"}, {"lz4*", "lz4"}, {"zstd.h", "zstd"}, {"snappy*", "snappy"}, {"bzlib.h", "bz2"}, {"infiniband/", "ibverbs"}, {"sqlite3.h", "sqlite3"},
 }
 
-var driverRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^cu(?:Init|Ctx|Module|Mem|Device|Launch|Stream|Event|Func|Link|Tex|Surf|GetErrorString|GetErrorName|GetProcAddress|Driver|Library|Kernel|Graph|Array|Occupancy|Pointer|Ipc|Profiler|Multicast|Tensor)[A-Z]?\w*$`)
-})
+var driverRE = pattern(`^cu(?:Init|Ctx|Module|Mem|Device|Launch|Stream|Event|Func|Link|Tex|Surf|GetErrorString|GetErrorName|GetProcAddress|Driver|Library|Kernel|Graph|Array|Occupancy|Pointer|Ipc|Profiler|Multicast|Tensor)[A-Z]?\w*$`)
 
 // callsRuntime reports whether the unit calls the CUDA runtime.
 func (u *unit) callsRuntime() bool {

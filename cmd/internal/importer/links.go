@@ -4,10 +4,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // isLinkOption reports whether a flag is for the link. Such flags may be mixed with compile flags.
@@ -30,7 +28,7 @@ type linkReader struct {
 	dirs       []string // folders of linked files: kbuild adds them to the rpath
 }
 
-var libraryRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^lib(.+)\.(a|so)[0-9.]*$`) })
+var libraryRE = pattern(`^lib(.+)\.(a|so)[0-9.]*$`)
 
 // option interprets a link option and its values. Compile options have no effect on a link and are
 // dropped. Paths are dropped too, since kbuild writes its own.

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -12,14 +11,11 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -43,20 +39,15 @@ type makeReader struct {
 }
 
 var (
-	enterRE = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\S+?(?:\[\d+\])?: (Entering|Leaving) directory '(.*)'$`)
-	})
-	ruleRE = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(.+):(\d+): (?:update )?target '`)
-	})
-	compilerRE = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:nvcc(?:-[\d.]+)?|(?:[\w.]+-)*(?:gcc|g\+\+|clang|clang\+\+|icpx?)(?:-[\d.]+)?|cc|c\+\+|c99)$`)
-	})
-	archiverRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[\w.]+-)*ar$`) })
+	enterRE    = pattern(`^\S+?(?:\[\d+\])?: (Entering|Leaving) directory '(.*)'$`)
+	ruleRE     = pattern(`^(.+):(\d+): (?:update )?target '`)
+	compilerRE = pattern(`^(?:nvcc(?:-[\d.]+)?|(?:[\w.]+-)*(?:gcc|g\+\+|clang|clang\+\+|icpx?)(?:-[\d.]+)?|cc|c\+\+|c99)$`)
+	archiverRE = pattern(`^(?:[\w.]+-)*ar$`)
 )
 
 // harmless lists programs whose work a manifest does not need.
-var harmless = strings.Fields("mkdir echo printf rm touch true : test [ cd make gmake ranlib strip exit set export date uname pwd ls cat tee which")
+var harmless = strings.Fields(`mkdir echo printf rm touch true : test [ cd make gmake ranlib strip
+	exit set export date uname pwd ls cat tee which`)
 
 // readMake reads what make would run for the default goal of a folder's Makefile. It returns nil if
 // that compiles nothing.
@@ -64,13 +55,14 @@ func readMake(dir, makefile string, m Machine) (*Build, error) {
 	cmd := exec.Command("make", "-n", "-B", "-k", "-w", "--trace", "-o", makefile, "-f", makefile)
 	cmd.Dir = dir
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "MAKE") && !strings.HasPrefix(v, "MFLAGS=") && !strings.HasPrefix(v, "LC_ALL=") {
+		if !strings.HasPrefix(v, "MAKE") && !strings.HasPrefix(v, "MFLAGS=") {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, "LC_ALL=C")
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
+	cmd.Env = append(cmd.Env, "LC_ALL=C") // the last value counts
+	problems := &tail{}
+	cmd.Stderr = problems
+	cmd.WaitDelay = time.Second // a process that make started may hold its output
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -78,12 +70,9 @@ func readMake(dir, makefile string, m Machine) (*Build, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	b := &Build{Root: dir, From: makefile + " by make -n", NVCC: m.NVCC, made: map[string]string{},
-		implicit: map[string]bool{}, searched: map[string]bool{}}
-	for _, d := range m.LibDirs {
-		b.implicit[d], b.searched[d] = true, true
-	}
-	r := &makeReader{Build: b, dir: dir, objects: map[string]*Group{}, linked: map[string]bool{}, files: map[string]*Target{}, others: map[string]bool{}}
+	r := newMakeReader(dir, m)
+	b := r.Build
+	b.From = makefile + " by make -n"
 	limited := &io.LimitedReader{R: out, N: largestOutput}
 	r.output(limited)
 	if limited.N == 0 {
@@ -95,7 +84,7 @@ func readMake(dir, makefile string, m Machine) (*Build, error) {
 		return nil, nil
 	}
 	if err != nil && limited.N > 0 {
-		lines := strings.Split(strings.TrimSpace(problems.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(string(problems.text)), "\n")
 		b.note("", "what make -n does not reach: %s", lines[len(lines)-1])
 	}
 	r.rest()
@@ -103,6 +92,25 @@ func readMake(dir, makefile string, m Machine) (*Build, error) {
 		b.NVCC = m.NVCC
 	}
 	return b.finish()
+}
+
+func newMakeReader(dir string, m Machine) *makeReader {
+	b := &Build{Root: dir, NVCC: m.NVCC, made: map[string]string{}, implicit: map[string]bool{},
+		searched: map[string]bool{}}
+	for _, d := range m.LibDirs {
+		b.implicit[d], b.searched[d] = true, true
+	}
+	return &makeReader{Build: b, dir: dir, objects: map[string]*Group{}, linked: map[string]bool{},
+		files: map[string]*Target{}, others: map[string]bool{}}
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ text []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-4096):]
+	return len(p), nil
 }
 
 // output reads what make prints: the directories, rules and commands.
@@ -194,7 +202,7 @@ func (r *makeReader) command(text string) {
 		return
 	}
 	words = withoutLaunchers(words)
-	if len(words) == 0 {
+	if len(words) == 0 || words[0] == "" {
 		return
 	}
 	switch program := path.Base(words[0]); {
@@ -225,6 +233,12 @@ func withoutLaunchers(words []string) []string {
 	return words
 }
 
+// noCompiles lists options of commands that make no object; compiles those that make no program.
+var (
+	noCompiles = strings.Fields("-E -M -MM -S -preprocess -version -V -v -dumpversion")
+	compiles   = strings.Fields("-c -compile -dc -device-c -dw -device-w -ptx -cubin -fatbin")
+)
+
 func (r *makeReader) abs(name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -235,24 +249,15 @@ func (r *makeReader) abs(name string) string {
 // compiler reads a command of a compiler: compiles, a link, an archive, or compiles and a link.
 func (r *makeReader) compiler(words []string) {
 	isNVCC := strings.HasPrefix(path.Base(words[0]), "nvcc")
-	var options [][]string
-	if !isNVCC {
-		options = host.SplitOptions(words[1:])
-	} else if list, err := nvcc.SplitOptions(words[1:]); err != nil {
-		r.note("", "%s: %v", r.at, err)
-		return
-	} else {
-		for _, o := range list {
-			options = append(options, o.Words)
-		}
-	}
+	options := splitFlags(map[bool]string{true: "nvcc", false: "host"}[isNVCC], words[1:])
 	var sources, inputs, compile []string
 	var link [][]string
-	output, stage := "", "link"
+	output, stage, cudart := "", "link", "static"
 	shared, archive := false, false
 	for _, o := range options {
 		name, value, _ := strings.Cut(strings.Join(o, "="), "=")
 		switch name = "-" + strings.TrimLeft(name, "-"); {
+		case o[0] == "":
 		case !strings.HasPrefix(o[0], "-") && manifest.LanguageOf(o[0]) != "":
 			sources = append(sources, o[0])
 		case !strings.HasPrefix(o[0], "-"):
@@ -260,9 +265,9 @@ func (r *makeReader) compiler(words []string) {
 			link = append(link, o)
 		case name == "-o" || name == "-output-file":
 			output = value
-		case slices.Contains([]string{"-E", "-M", "-MM", "-S", "-preprocess", "-version", "-V", "-v", "-dumpversion"}, name):
+		case slices.Contains(noCompiles, name):
 			return
-		case slices.Contains([]string{"-c", "-compile", "-dc", "-device-c", "-dw", "-device-w", "-ptx", "-cubin", "-fatbin"}, name):
+		case slices.Contains(compiles, name):
 			stage = "compile"
 			compile = append(compile, o...)
 		case name == "-dlink" || name == "-device-link":
@@ -271,8 +276,16 @@ func (r *makeReader) compiler(words []string) {
 			shared = true
 		case name == "-lib" && isNVCC:
 			archive = true
-		case isNVCC && (name == "-cudart"):
-			link = append(link, []string{map[string]string{"shared": "-lcudart", "none": "-no-cudart"}[value]})
+		case isNVCC && name == "-library":
+			link = append(link, []string{"-l" + value})
+		case isNVCC && name == "-library-path":
+			link = append(link, []string{"-L" + value})
+		case isNVCC && (name == "-Xlinker" || name == "-linker-options"):
+			for _, w := range strings.Split(value, ",") {
+				link = append(link, []string{"-Xlinker", w})
+			}
+		case isNVCC && name == "-cudart":
+			cudart = value
 		case isLinkOption(o[0]) && o[0] != "-pthread":
 			link = append(link, o)
 		case isNVCC && (name == "-Xcompiler" || name == "-compiler-options") && len(sources) == 0:
@@ -328,7 +341,7 @@ func (r *makeReader) compiler(words []string) {
 	}
 	l := &linkReader{Build: r.Build, dir: r.dir, to: t}
 	if isNVCC {
-		l.runtime, l.system = "static", []string{"rt", "pthread", "dl"}
+		l.runtime, l.system = strings.Replace(cudart, "none", "", 1), []string{"rt", "pthread", "dl"}
 	}
 	var dirs []string
 	for _, o := range link {
@@ -338,8 +351,6 @@ func (r *makeReader) compiler(words []string) {
 	}
 	for _, o := range link {
 		switch file := r.library(strings.Join(o, ""), dirs); {
-		case o[0] == "-no-cudart":
-			l.runtime = ""
 		case file != "":
 			l.option("libraries", []string{file})
 		case r.objects[r.abs(o[0])] == nil:

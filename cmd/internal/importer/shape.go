@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
@@ -17,7 +15,7 @@ import (
 // for all its sources. Differences that a partition cannot express become flags, or the sources
 // become a separate library.
 
-var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
+var nameRE = pattern(`[^A-Za-z0-9_-]+`)
 
 // plainName returns a name that is a valid HCL identifier.
 func plainName(s string) string {
@@ -227,7 +225,7 @@ func (s *shaper) closeDeps() {
 					return true
 				}
 			}
-			return s.reaches(d, t.Name, map[string]bool{})
+			return s.closure(s.byName[d])[t.Name]
 		})
 	}
 	for _, t := range s.targets {
@@ -256,18 +254,6 @@ func (s *shaper) wholeArchives() {
 			}
 		}
 	}
-}
-
-// reaches reports whether a target depends on another.
-func (s *shaper) reaches(from, to string, seen map[string]bool) bool {
-	if from == to {
-		return true
-	}
-	if seen[from] {
-		return false
-	}
-	seen[from] = true
-	return slices.ContainsFunc(s.byName[from].Deps, func(d string) bool { return s.reaches(d, to, seen) })
 }
 
 // closure returns all targets that a target depends on.

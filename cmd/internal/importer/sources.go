@@ -6,10 +6,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
@@ -77,13 +75,9 @@ type tree struct {
 }
 
 var (
-	outputRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:build|cmake-build-.*|node_modules|CMakeFiles)$`) })
-	othersRE = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(?:third[_-]?party|externals?|vendor|deps|submodules)$`)
-	})
-	asideRE = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(?:unit_?)?(?:tests?|testing|examples?|bench|benchmarks?|samples?|demos?|tutorials?)$`)
-	})
+	outputRE = pattern(`^(?:build|cmake-build-.*|node_modules|CMakeFiles)$`)
+	othersRE = pattern(`(?i)^(?:third[_-]?party|externals?|vendor|deps|submodules)$`)
+	asideRE  = pattern(`(?i)^(?:unit_?)?(?:tests?|testing|examples?|bench|benchmarks?|samples?|demos?|tutorials?)$`)
 )
 
 // largest is the largest size of a source that is read.
@@ -203,11 +197,9 @@ func (t *tree) eventsOf(f string) []event {
 	return list
 }
 
-var qualifierRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:__\w+__|inline|static|extern|constexpr)(?:[ \t]+(?:__\w+__|inline|static|constexpr))*)[ \t\r]*(?://.*|/\*.*)?$`)
-})
+var qualifierRE = pattern(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:__\w+__|inline|static|extern|constexpr)(?:[ \t]+(?:__\w+__|inline|static|constexpr))*)[ \t\r]*(?://.*|/\*.*)?$`)
 
-var defineLineRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)`) })
+var defineLineRE = pattern(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)`)
 
 // findQualifiers records macros that expand to __device__, inline and similar words.
 func (t *tree) findQualifiers(f string) {

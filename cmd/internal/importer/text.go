@@ -56,109 +56,60 @@ type line struct {
 
 // lines splits a text into logical lines.
 func lines(text string) (all []line) {
-	c := &cutter{text: text, number: 1, first: 1}
-	for c.at < len(text) {
-		c.step()
-	}
-	c.flush()
-	return c.all
-}
-
-// cutter is the state of lines.
-type cutter struct {
-	text          string
-	at            int
-	number, first int // of the current physical line, and of the start of the logical line
-	all           []line
-	out           strings.Builder
-}
-
-func (c *cutter) flush() {
-	text := strings.TrimSpace(c.out.String())
-	if text != "" {
-		c.all = append(c.all, line{c.first, text, text[0] == '#'})
-	}
-	c.out.Reset()
-	c.first = c.number
-}
-
-func (c *cutter) isDirective() bool { return strings.HasPrefix(strings.TrimSpace(c.out.String()), "#") }
-
-// step consumes one character, string or comment.
-func (c *cutter) step() {
-	rest := c.text[c.at:]
-	switch {
-	case rest[0] == '\n':
-		c.at++
-		c.number++
-		c.flush()
-	case strings.HasPrefix(rest, "\\\n"), strings.HasPrefix(rest, "\\\r\n"):
-		c.at += strings.IndexByte(rest, '\n') + 1
-		c.number++
-		c.out.WriteByte(' ')
-	case strings.HasPrefix(rest, "//"):
-		if end := strings.IndexByte(rest, '\n'); end >= 0 {
-			c.at += end
-		} else {
-			c.at = len(c.text)
-		}
-	case strings.HasPrefix(rest, "/*"):
-		c.skip(rest, 2, "*/")
-		c.out.WriteByte(' ')
-	case strings.HasPrefix(rest, `R"`):
-		if open := strings.IndexByte(rest, '('); open > 0 && open < 20 {
-			c.skip(rest, open, ")"+rest[2:open]+`"`)
-			c.out.WriteString(`""`)
-			return
-		}
-		c.take(1)
-	case rest[0] == '"' || rest[0] == '\'' && !c.afterDigit():
-		c.quoted(rest)
-	default:
-		c.take(1)
-	}
-}
-
-// afterDigit reports whether a ' separates digits.
-func (c *cutter) afterDigit() bool { return c.at > 0 && isWord(c.text[c.at-1]) }
-
-func (c *cutter) take(n int) {
-	c.out.WriteString(c.text[c.at : c.at+n])
-	c.at += n
-}
-
-// skip advances past the first occurrence of end.
-func (c *cutter) skip(rest string, from int, end string) {
-	n := strings.Index(rest[from:], end)
-	if n < 0 {
-		n = len(rest) - from - len(end)
-	}
-	n = min(len(rest), max(from+n+len(end), 1))
-	c.number += strings.Count(rest[:n], "\n")
-	c.at += n
-}
-
-func (c *cutter) quoted(rest string) {
-	end := 1
-	for end < len(rest) && rest[end] != rest[0] && rest[end] != '\n' {
-		if rest[end] == '\\' && end+1 < len(rest) {
-			if rest[end+1] == '\n' {
-				c.number++
+	var out strings.Builder
+	number, first := 1, 1 // of the current physical line, and of the start of the logical line
+	for at := 0; at < len(text); {
+		rest := text[at:]
+		n, kept := 1, rest[:1] // the length of the next piece, and what is kept of it
+		switch {
+		case rest[0] == '\n':
+			kept = ""
+		case strings.HasPrefix(rest, "\\\n"), strings.HasPrefix(rest, "\\\r\n"):
+			n, kept = strings.IndexByte(rest, '\n')+1, " "
+		case strings.HasPrefix(rest, "//"):
+			if n, kept = strings.IndexByte(rest, '\n'), ""; n < 0 {
+				n = len(rest)
 			}
-			end++
+		case strings.HasPrefix(rest, "/*"):
+			n, kept = lengthTo(rest, 2, "*/"), " "
+		case strings.HasPrefix(rest, `R"`):
+			if open := strings.IndexByte(rest, '('); open > 0 && open < 20 {
+				n, kept = lengthTo(rest, open, ")"+rest[2:open]+`"`), `""`
+			}
+		case rest[0] == '"', rest[0] == '\'' && (at == 0 || !isWord(text[at-1])): // 1'000 is a number
+			for n < len(rest) && rest[n] != rest[0] && rest[n] != '\n' {
+				if rest[n] == '\\' {
+					n++
+				}
+				n++
+			}
+			if n < len(rest) && rest[n] == rest[0] {
+				n++
+			}
+			n = min(n, len(rest))
+			if kept = rest[:1] + rest[:1]; strings.HasPrefix(strings.TrimSpace(out.String()), "#") {
+				kept = rest[:n]
+			}
 		}
-		end++
+		number += strings.Count(rest[:n], "\n")
+		out.WriteString(kept)
+		if at += n; at == len(text) || rest[0] == '\n' {
+			if logical := strings.TrimSpace(out.String()); logical != "" {
+				all = append(all, line{first, logical, logical[0] == '#'})
+			}
+			out.Reset()
+			first = number
+		}
 	}
-	if end < len(rest) && rest[end] == rest[0] {
-		end++
+	return all
+}
+
+// lengthTo returns the length of a text up to the end of a mark, or all of it.
+func lengthTo(text string, from int, mark string) int {
+	if n := strings.Index(text[from:], mark); n >= 0 {
+		return from + n + len(mark)
 	}
-	end = min(end, len(rest))
-	if c.isDirective() {
-		c.out.WriteString(rest[:end])
-	} else {
-		c.out.WriteString(rest[:1] + rest[:1])
-	}
-	c.at += end
+	return len(text)
 }
 
 func isWord(b byte) bool {

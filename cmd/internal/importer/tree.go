@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
@@ -36,9 +34,7 @@ func (b *Build) inTree(p string) bool {
 	return false
 }
 
-var ownFolderRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|/)(?:CMakeFiles|_deps|\w+_autogen)(?:/|$)`)
-})
+var ownFolderRE = pattern(`(?:^|/)(?:CMakeFiles|_deps|\w+_autogen)(?:/|$)`)
 
 // addTree records the CMake build tree that contains the folder, if any.
 func (b *Build) addTree(dir string) {
@@ -54,13 +50,9 @@ func (b *Build) addTree(dir string) {
 }
 
 var (
-	includeRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#include [<"](.+)[>"]$`) })
-	harmlessRE = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^$|^#pragma GCC system_header|^#ifdef __cplusplus|^#endif`)
-	})
-	pathStartRE = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^-(?:I|L|B|T|isystem|iquote|idirafter|include|imacros|isysroot)`)
-	})
+	includeRE   = pattern(`^#include [<"](.+)[>"]$`)
+	harmlessRE  = pattern(`^$|^#pragma GCC system_header|^#ifdef __cplusplus|^#endif`)
+	pathStartRE = pattern(`^-(?:I|L|B|T|isystem|iquote|idirafter|include|imacros|isysroot)`)
 )
 
 // generated returns the includes of a CMake precompiled header or unity source, and the other
@@ -231,7 +223,7 @@ func (b *Build) dropTreePaths(d *Document) {
 	}
 }
 
-var stringRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:[^"\\]|\\.)*"`) })
+var stringRE = pattern(`"(?:[^"\\]|\\.)*"`)
 
 // treePath returns a path in a build tree that a line names, or "". In defines only absolute paths
 // count. A name without a slash counts only in lists of folders.

@@ -3,10 +3,8 @@ package importer
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // unit is a source with everything that it includes from the tree, as its compiler reads it.
@@ -80,9 +78,7 @@ var foreign = []string{"_WIN32", "_WIN64", "_MSC_VER", "__APPLE__", "__MINGW32__
 	"__INTEL_COMPILER", "__ANDROID__", "__clang__", "__CUDACC__", "__NVCC__", "__CUDACC_RTC__", "__HIPCC_RTC__", "_OPENMP", "__SYCL_COMPILER_VERSION", "__INTEL_LLVM_COMPILER", "__FreeBSD__",
 	"__aarch64__", "__arm__", "__QNX__", "__cplusplus", "__OPENCL_VERSION__", "__OPENCL_C_VERSION__", "__CUDA_LIBDEVICE__", "__PGI", "__NVCOMPILER"}
 
-var libraryMacroRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:_|CUDA_VERSION|CUDART_VERSION|CUDNN_|NCCL_|NCCL_VERSION|THRUST_|CUB_|CCCL_|LIBCUDACXX|M_|MPI_|PNG_|GL_|CV_|HAVE_|[A-Z]+_MAX$|[A-Z]+_MIN$|NDEBUG)`)
-})
+var libraryMacroRE = pattern(`^(?:_|CUDA_VERSION|CUDART_VERSION|CUDNN_|NCCL_|NCCL_VERSION|THRUST_|CUB_|CCCL_|LIBCUDACXX|M_|MPI_|PNG_|GL_|CV_|HAVE_|[A-Z]+_MAX$|[A-Z]+_MIN$|NDEBUG)`)
 
 func (u *unit) definedness(name string) tri {
 	if m, ok := u.macros[name]; ok {
@@ -99,26 +95,12 @@ func (u *unit) valueOf(name string, depth int) value {
 	switch {
 	case !ok && u.definedness(name) == no:
 		return value{0, true}
-	case !ok || m.defined == maybe || depth > 20 || strings.HasPrefix(m.body, "("):
+	case !ok || m.defined == maybe || strings.HasPrefix(m.body, "("):
 		return value{}
 	case m.body == "":
 		return value{}
 	}
 	return u.evaluate(nil, "", m.body, depth+1)
-}
-
-func (u *unit) evaluate(t *tree, from, text string, depth int) value {
-	c := &condition{words: conditionWords(text), defined: u.definedness, value: func(name string) value { return u.valueOf(name, depth) },
-		has: func(header string) tri {
-			if t == nil {
-				return maybe
-			}
-			if f := t.resolve(u, from, header); f.how == lacks {
-				return no
-			}
-			return yes
-		}}
-	return c.level(0)
 }
 
 // branch is an open #if.
