@@ -76,14 +76,6 @@ type Action struct {
 	Work Work // fields of only some kinds
 }
 
-// GenDir is the folder in the build tree for generated files. The outputs of each generate block
-// are in a folder of its name; the sources of embedded modules are there, too.
-const GenDir = "gen"
-
-// Flat returns the name of a target as one path element: math@vec for math/vec of an imported
-// manifest. No name contains an @, so the folders of two targets never collide or nest.
-func Flat(name string) string { return strings.ReplaceAll(name, "/", "@") }
-
 // ShortName returns a file or folder name of at most most bytes. A longer name is replaced by its
 // beginning, a digest of all of it, and its extensions, by which compilers recognise files.
 func ShortName(name string, most int) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 )
 
 // A command may choose the names of the files that it writes (graph.Collect): it has dynamic
@@ -95,7 +96,7 @@ func (p *Project) expects(a *graph.Action) bool {
 	if err != nil {
 		return false
 	}
-	names, _ := graph.ReadFileList(text)
+	names, _ := fileset.ReadList(text)
 	var files []string
 	for _, n := range names {
 		files = append(files, path.Join(a.Work.Collect.Dir, n))

@@ -14,6 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 )
 
 // These tests show which way builds take, and in which order actions end. No action runs a process: a
@@ -117,11 +118,11 @@ func (r *fakeRunner) Execute(ctx context.Context, a *graph.Action) sched.Result 
 func (r *fakeRunner) contents(a *graph.Action) (texts [][]byte) {
 	if a.Work.Collect != nil {
 		text, _ := os.ReadFile(cache.Absolute(r.tree.Runner.Root, "names"))
-		var files []graph.PackedFile
+		var files []fileset.File
 		for name := range strings.FieldsSeq(string(text)) {
-			files = append(files, graph.PackedFile{Name: name})
+			files = append(files, fileset.File{Name: name})
 		}
-		list, pack := graph.PackFiles(files)
+		list, pack := fileset.Pack(files)
 		return [][]byte{list, pack}
 	}
 	for _, o := range a.Outputs {

@@ -13,6 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 )
 
 // The command of a generate block has its own folder, build/gen/NAME, and declares the files that
@@ -40,7 +41,7 @@ type folderFiles struct {
 // beside lists the files in the folder of a generate block that are not outputs.
 func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 	l := folderFiles{files: map[string]fs.FileInfo{}}
-	own := path.Join(g.graph.BuildDir, graph.GenDir, graph.Flat(a.Name))
+	own := path.Join(g.graph.BuildDir, fileset.GenDir, fileset.Flat(a.Name))
 	root := g.abs(own)
 	filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		rel := own + filepath.ToSlash(strings.TrimPrefix(name, root))
@@ -137,7 +138,7 @@ func wroteUndeclared(a *graph.Action, files []string) error {
 func (g *generatedFiles) pack(a *graph.Action) error {
 	c := a.Work.Collect
 	root := g.abs(c.Dir)
-	var files []graph.PackedFile
+	var files []fileset.File
 	var undeclared []string
 	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -150,7 +151,7 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 		rel = filepath.ToSlash(rel)
 		file := path.Join(c.Dir, rel)
 		g.written(file)
-		matches := func(p string) bool { return graph.MatchFile(p, rel) }
+		matches := func(p string) bool { return fileset.Match(p, rel) }
 		switch info, err := e.Info(); {
 		case err != nil:
 			return err
@@ -166,7 +167,7 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 		default:
 			content, err := regular.Read(name)
 			exec := info.Mode()&0o100 != 0
-			files = append(files, graph.PackedFile{Name: rel, Exec: exec, Content: content})
+			files = append(files, fileset.File{Name: rel, Exec: exec, Content: content})
 			return err
 		}
 	})
@@ -177,13 +178,13 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 		return wroteUndeclared(a, undeclared)
 	}
 	for _, p := range c.Patterns {
-		matches := func(f graph.PackedFile) bool { return graph.MatchFile(p, f.Name) }
+		matches := func(f fileset.File) bool { return fileset.Match(p, f.Name) }
 		if !slices.ContainsFunc(files, matches) {
 			return fmt.Errorf("the command of %s (%s) wrote no file that matches %q of its outputs "+
 				"in %s", a.Target, a.Pos, p, c.Dir)
 		}
 	}
-	list, pack := graph.PackFiles(files)
+	list, pack := fileset.Pack(files)
 	for i, text := range [][]byte{list, pack} {
 		if err := regular.Replace(g.abs(a.Outputs[i]), text); err != nil {
 			return err
@@ -201,7 +202,7 @@ func (g *generatedFiles) linked(file string) string {
 	if known, ok := g.leadsTo.Load(file); ok {
 		return known
 	}
-	folder := path.Join(g.graph.BuildDir, graph.GenDir)
+	folder := path.Join(g.graph.BuildDir, fileset.GenDir)
 	if _, err := os.Lstat(g.abs(folder)); err != nil {
 		return file // no link leads there, and resolving file would cost more
 	}
@@ -222,14 +223,14 @@ func (g *generatedFiles) linked(file string) string {
 func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 	rest, ok := strings.CutPrefix(file, g.graph.BuildDir)
 	if ok {
-		rest, ok = strings.CutPrefix(rest, "/"+graph.GenDir+"/")
+		rest, ok = strings.CutPrefix(rest, "/"+fileset.GenDir+"/")
 	}
 	if !ok || g.IsOutput(file) {
 		return nil
 	}
 	block, output, _ := strings.Cut(rest, "/")
 	for b := range g.actions() {
-		if b.Kind == graph.Generate && graph.Flat(b.Name) == block {
+		if b.Kind == graph.Generate && fileset.Flat(b.Name) == block {
 			return fmt.Errorf("%s reads %s, which no generate block makes: add %q to the outputs "+
 				"of %s (%s), or remove the file", a.Name, file, output, b.Target, b.Pos)
 		}

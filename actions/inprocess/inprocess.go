@@ -16,6 +16,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 )
@@ -72,11 +73,11 @@ func extract(w Work) error {
 	if err != nil {
 		return err
 	}
-	files, err := graph.UnpackFiles(pack)
+	files, err := fileset.Unpack(pack)
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.Inputs[0], err)
 	}
-	expected := func(f graph.PackedFile, name string) bool {
+	expected := func(f fileset.File, name string) bool {
 		return path.Join(w.Argv[0], f.Name) == name
 	}
 	if !slices.EqualFunc(files, w.Outputs, expected) {

@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -33,9 +34,9 @@ func (b *builder) embed(t *target) {
 		return
 	}
 	symbol := t.Embed.Symbol
-	dir := b.build.Out(graph.GenDir, "module."+graph.Flat(t.Base))
+	dir := b.build.Out(fileset.GenDir, "module."+fileset.Flat(t.Base))
 	source, header := path.Join(dir, symbol+".c"), path.Join(dir, symbol+".h")
-	object := b.build.Out("obj", "module."+graph.Flat(t.Base), symbol+".o")
+	object := b.build.Out("obj", "module."+fileset.Flat(t.Base), symbol+".o")
 	argv, inputs := embedArgs(symbol, group)
 	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{source, header}})
 	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(source),

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -164,7 +165,7 @@ func (b *builder) target(t *target) {
 
 func (b *builder) generate(t *target) {
 	a := &graph.Action{Kind: graph.Generate, Name: t.Name, Argv: t.Command, Inputs: t.Inputs, InPlace: true}
-	dir := b.build.Out(graph.GenDir, graph.Flat(t.Name))
+	dir := b.build.Out(fileset.GenDir, fileset.Flat(t.Name))
 	var files []string
 	for _, o := range t.Outputs {
 		files = append(files, path.Join(dir, o))
@@ -173,7 +174,7 @@ func (b *builder) generate(t *target) {
 		a.Depfile = path.Join(dir, t.Depfile)
 	}
 	if a.Outputs = files; t.Patterns != nil {
-		list, pack := graph.CollectOutputs(dir)
+		list, pack := fileset.ListAndPack(dir)
 		a.Outputs, a.Work.Collect = []string{list, pack}, &graph.Collect{Dir: dir, Patterns: t.Patterns}
 	}
 	for _, d := range t.deps {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -27,7 +28,7 @@ func (l Layout) Out(elem ...string) string {
 	if len(rel) > mostOfOwn {
 		most := mostOfOwn
 		first, _, _ := strings.Cut(rel, "/")
-		if first == "bin" || first == "lib" || first == "modules" || first == graph.GenDir {
+		if first == "bin" || first == "lib" || first == "modules" || first == fileset.GenDir {
 			most = mostOfName
 		}
 		if dir, file := path.Split(rel); len(dir) > mostOfPath {

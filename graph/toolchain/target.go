@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -180,7 +180,7 @@ func (t *Target) ObjectPaths() []string {
 // InstanceName returns the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64,
 // bench.copy for bench:copy.
 func (t *Target) InstanceName() string {
-	name := graph.Flat(cmp.Or(t.Base, t.Name))
+	name := fileset.Flat(cmp.Or(t.Base, t.Name))
 	if t.Each != "" {
 		name += "." + FileName(t.Each)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 )
 
 // A generate block runs a command that writes files into BuildDir/gen/NAME. Its own command refers
@@ -20,7 +20,7 @@ import (
 //
 // If outputs contains a folder or a pattern, the files are dynamic outputs: they are known only
 // after the command has run. Then they are those of the list that it left in the build tree
-// (graph.Collect). Without such a list Load returns only the targets that these commands need: see
+// (fileset.ListAndPack). Without such a list Load returns only the targets that these commands need: see
 // Project.Unsettled.
 
 func (r *reader) generate() *Target {
@@ -129,9 +129,9 @@ func (l *evaluator) readOutputs(b *block) (out outputs) {
 	if !out.dynamic {
 		out.files, out.known = out.declared, true
 	} else if !l.opts.Unsettled {
-		name, _ := graph.CollectOutputs(l.genPath(b))
+		name, _ := fileset.ListAndPack(l.genPath(b))
 		if text, err := l.fsys.read(l.project.Root, name); err == nil {
-			out.files, _ = graph.ReadFileList(text)
+			out.files, _ = fileset.ReadList(text)
 		}
 		out.known = out.files != nil
 	}
@@ -232,7 +232,7 @@ func (l *evaluator) outputPaths(b *block) cty.Value {
 
 // genPath returns a path in the output folder of a block.
 func (l *sourceTree) genPath(b *block, elem ...string) string {
-	return l.buildPath(append([]string{"gen", graph.Flat(b.name)}, elem...)...)
+	return l.buildPath(append([]string{"gen", fileset.Flat(b.name)}, elem...)...)
 }
 
 // collectOutputs maps each generated file to its generate block.

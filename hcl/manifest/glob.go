@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 )
 
 // glob() matches files below the manifest's folder. It skips the build tree: BuildDir, and any
@@ -213,5 +213,5 @@ func matchElement(pattern, name string) bool {
 
 // matchPath matches a whole path against a pattern, for partitions.
 func matchPath(pattern, name string) bool {
-	return graph.MatchPath(path.Clean(pattern), name, matchElement)
+	return fileset.MatchPath(path.Clean(pattern), name, matchElement)
 }

@@ -222,7 +222,7 @@ type Target struct {
 	Depfile string   // relative, like Outputs; "" if the command writes none
 	Outputs []string // relative to BuildDir/gen/NAME: as declared, or the files that match Patterns
 
-	// Patterns are the declared outputs if some are dynamic, see graph.Collect; otherwise nil.
+	// Patterns are the declared outputs if some are dynamic, see fileset; otherwise nil.
 	// Outputs are then the files of the last run; empty if the block is one of Project.Unsettled.
 	Patterns []string
 

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 )
 
 // byEnding maps file extensions to languages. A .cu file is HIP if its target ships gfx code.
@@ -446,7 +446,7 @@ func (l *sourceTree) outputNames() map[string]string {
 		for _, made := range sortedKeys(l.generated) {
 			label := l.generated[made]
 			name := strings.TrimPrefix(made,
-				l.buildPath("gen", graph.Flat(strings.TrimPrefix(label, "generate.")))+"/")
+				l.buildPath("gen", fileset.Flat(strings.TrimPrefix(label, "generate.")))+"/")
 			if l.madeAs[name] == "" {
 				l.madeAs[name] = label
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 )
 
 // Targets, and what their attributes have to do with each other.
@@ -301,7 +301,7 @@ func (r *reader) publicHeaders(rec *record) (list []Header) {
 // folder, so only its base name remains.
 func (r *reader) installedAs(h Header, includes []string) string {
 	if _, name, ok := strings.Cut(h.Generated, "."); ok {
-		return strings.TrimPrefix(h.Path, r.l.buildPath("gen", graph.Flat(name))+"/")
+		return strings.TrimPrefix(h.Path, r.l.buildPath("gen", fileset.Flat(name))+"/")
 	}
 	as, longest := path.Base(h.Path), -1
 	for _, dir := range includes {

@@ -1,4 +1,6 @@
-package graph
+// Package fileset names the folders of generated files, and packs the files that a command chose. It
+// imports none of our packages.
+package fileset
 
 import (
 	"bytes"
@@ -16,31 +18,22 @@ import (
 // from the pack. So everything that is planned, keyed and cached has fixed names. The Extract
 // action writes the files that the list had when the manifest was read.
 
-// Collect describes a command with dynamic outputs. The outputs of its action are their list and
-// their pack.
-type Collect struct {
-	Dir string // the folder of the files, which contains nothing else
+// GenDir is the folder in the build tree for generated files. The outputs of each generate block
+// are in a folder of its name; the sources of embedded modules are there, too.
+const GenDir = "gen"
 
-	// Relative to Dir: each file matches a pattern, and each pattern matches a file.
-	Patterns []string
-}
+// Flat returns the name of a target as one path element: math@vec for math/vec of an imported
+// manifest. No name contains an @, so the folders of two targets never collide or nest.
+func Flat(name string) string { return strings.ReplaceAll(name, "/", "@") }
 
-// WriteKey adds the folder and the patterns.
-func (c *Collect) WriteKey(w KeyWriter) {
-	if c != nil {
-		w.Field("folder", c.Dir)
-		w.Field("patterns", strings.Join(c.Patterns, "\n"))
-	}
-}
-
-// CollectOutputs returns the list and the pack of the dynamic outputs in a folder.
-func CollectOutputs(dir string) (list, pack string) {
+// ListAndPack returns the list and the pack of the dynamic outputs in a folder.
+func ListAndPack(dir string) (list, pack string) {
 	hidden := path.Join(path.Dir(dir), "."+path.Base(dir))
 	return hidden + ".list", hidden + ".pack"
 }
 
-// PackedFile is a file of a pack.
-type PackedFile struct {
+// File is a file of a pack.
+type File struct {
 	Name    string // relative to the folder, slash-separated
 	Exec    bool
 	Content []byte
@@ -48,10 +41,10 @@ type PackedFile struct {
 
 const filesMagic = "kbuild files 1\n"
 
-// PackFiles returns the list and the pack of files. Files have distinct names without newlines.
-func PackFiles(files []PackedFile) (list, pack []byte) {
+// Pack returns the list and the pack of files. Files have distinct names without newlines.
+func Pack(files []File) (list, pack []byte) {
 	files = slices.Clone(files)
-	slices.SortFunc(files, func(a, b PackedFile) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	pack = []byte(filesMagic)
 	for _, f := range files {
 		list = append(append(list, f.Name...), '\n')
@@ -68,8 +61,8 @@ func PackFiles(files []PackedFile) (list, pack []byte) {
 	return list, pack
 }
 
-// UnpackFiles parses a pack. The contents are slices of it.
-func UnpackFiles(pack []byte) (files []PackedFile, err error) {
+// Unpack parses a pack. The contents are slices of it.
+func Unpack(pack []byte) (files []File, err error) {
 	rest, ok := bytes.CutPrefix(pack, []byte(filesMagic))
 	var sizes []int
 	for ok {
@@ -86,7 +79,7 @@ func UnpackFiles(pack []byte) (files []PackedFile, err error) {
 			return nil, fmt.Errorf("a pack has the line %q", line)
 		}
 		sizes = append(sizes, n)
-		files = append(files, PackedFile{Name: fields[2], Exec: fields[0] == "x"})
+		files = append(files, File{Name: fields[2], Exec: fields[0] == "x"})
 	}
 	for i, n := range sizes {
 		if n > len(rest) {
@@ -100,8 +93,8 @@ func UnpackFiles(pack []byte) (files []PackedFile, err error) {
 	return files, nil
 }
 
-// ReadFileList parses a list of files. ok is false if it is malformed or empty.
-func ReadFileList(text []byte) (names []string, ok bool) {
+// ReadList parses a list of files. ok is false if it is malformed or empty.
+func ReadList(text []byte) (names []string, ok bool) {
 	for line := range strings.Lines(string(text)) {
 		name, ended := strings.CutSuffix(line, "\n")
 		if !ended || !isFileName(name) || len(names) > 0 && names[len(names)-1] >= name {
@@ -117,10 +110,10 @@ func isFileName(name string) bool {
 	return name != "." && path.Clean(name) == name && filepath.IsLocal(name)
 }
 
-// MatchFile reports whether a slash-separated name matches a pattern: `*`, `?` and `[...]` within
+// Match reports whether a slash-separated name matches a pattern: `*`, `?` and `[...]` within
 // an element, and `**` for any number of elements; at the end at least one. Names with a leading
 // dot are not special. A malformed pattern matches nothing.
-func MatchFile(pattern, name string) bool {
+func Match(pattern, name string) bool {
 	if path.Base(pattern) == "**" {
 		pattern += "/*"
 	}

@@ -1,4 +1,4 @@
-package graph
+package fileset
 
 import (
 	"bytes"
@@ -8,43 +8,43 @@ import (
 	"testing"
 )
 
-func TestPackFiles(t *testing.T) {
-	files := []PackedFile{{"sub/b.cu", false, []byte("b\n")}, {"a b.h", false, nil}, {"run.sh", true, []byte("#!\n\n")}}
-	list, pack := PackFiles(files)
+func TestPack(t *testing.T) {
+	files := []File{{"sub/b.cu", false, []byte("b\n")}, {"a b.h", false, nil}, {"run.sh", true, []byte("#!\n\n")}}
+	list, pack := Pack(files)
 	if want := "a b.h\nrun.sh\nsub/b.cu\n"; string(list) != want {
 		t.Errorf("the list is %q", list)
 	}
-	if names, ok := ReadFileList(list); !ok || len(names) != 3 {
+	if names, ok := ReadList(list); !ok || len(names) != 3 {
 		t.Errorf("it is read as %q, %v", names, ok)
 	}
-	got, err := UnpackFiles(pack)
+	got, err := Unpack(pack)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if !slices.ContainsFunc(got, func(g PackedFile) bool {
+		if !slices.ContainsFunc(got, func(g File) bool {
 			return g.Name == f.Name && g.Exec == f.Exec && bytes.Equal(g.Content, f.Content)
 		}) {
 			t.Errorf("%s is lost: %v", f.Name, got)
 		}
 	}
 	for cut := range pack {
-		if _, err := UnpackFiles(pack[:cut]); err == nil {
+		if _, err := Unpack(pack[:cut]); err == nil {
 			t.Errorf("%d of %d bytes are taken for a pack", cut, len(pack))
 		}
 	}
-	if _, err := UnpackFiles(append(pack, 'x')); err == nil {
+	if _, err := Unpack(append(pack, 'x')); err == nil {
 		t.Error("a pack with more behind it is taken for one")
 	}
 }
 
-func FuzzUnpackFiles(f *testing.F) {
-	_, pack := PackFiles([]PackedFile{{"a/b.cu", true, []byte("x")}})
+func FuzzUnpack(f *testing.F) {
+	_, pack := Pack([]File{{"a/b.cu", true, []byte("x")}})
 	f.Add(pack)
 	f.Add([]byte(filesMagic + "f 0 ../x\n\n"))
 	f.Add([]byte(filesMagic + "f 9223372036854775807 x\nf 9223372036854775807 y\n\n"))
 	f.Fuzz(func(t *testing.T, pack []byte) {
-		files, err := UnpackFiles(pack)
+		files, err := Unpack(pack)
 		if err != nil {
 			return
 		}
@@ -56,7 +56,7 @@ func FuzzUnpackFiles(f *testing.F) {
 	})
 }
 
-func TestMatchFile(t *testing.T) {
+func TestMatch(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"*.cu":        "a.cu b.cu",
 		"**/*.cu":     "a.cu b.cu d/a.cu d/e/a.cu",
@@ -72,7 +72,7 @@ func TestMatchFile(t *testing.T) {
 	} {
 		var got []string
 		for _, name := range []string{"a.cu", "a.h", "b.cu", "d/a.cu", "d/e/a.cu", "d/e/a.h"} {
-			if MatchFile(pattern, name) {
+			if Match(pattern, name) {
 				got = append(got, name)
 			}
 		}
