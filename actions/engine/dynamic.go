@@ -54,7 +54,7 @@ func (p *Project) collects(ids []graph.ActionID) (out []graph.ActionID) {
 func (b *build) runDynamicOutputs(p *Project, r *schedulerRun, want []graph.ActionID, runner sched.Runner) (
 	sum sched.Summary, changed bool, err error,
 ) {
-	if b.DryRun || len(p.Chosen) == 0 {
+	if b.DryRun || len(p.Dynamic) == 0 {
 		return sum, false, nil
 	}
 	rest := p.collects(p.Graph.Closure(want))

@@ -195,7 +195,7 @@ func knownOutputs(file string, written map[string][]cache.Output, called func(st
 // names it. If dynamic outputs are unknown, outputs of targets that the plan lacks wait, too.
 func (p *Project) leftovers(known, planned map[string]string, want []graph.ActionID) (now []string, later map[string]string) {
 	fresh, all := p.freshened(want)
-	settled := len(p.Unsettled) == 0
+	settled := len(p.Pending) == 0
 	later = map[string]string{}
 	for o, label := range known {
 		if _, ok := planned[o]; ok || !p.ships(o) {

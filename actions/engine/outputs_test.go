@@ -39,7 +39,7 @@ func TestLeftoversThatWait(t *testing.T) {
 	check(app.ID, []string{"build/bin/gone", "build/obj/app.o", "build/obj/k.o"}, []string{"build/lib/unknown.a", "build/modules/hip.json"})
 	s.Graph.Targets = s.Graph.Targets[:2]
 	check(app.ID, []string{"build/bin/gone", "build/lib/unknown.a", "build/modules/hip.json", "build/obj/app.o", "build/obj/k.o"}, nil)
-	s.Unsettled = []string{"generate.tables"} // who reads its files may be a target of the next plan
+	s.Pending = []string{"generate.tables"} // who reads its files may be a target of the next plan
 	check(app.ID, []string{"build/obj/app.o", "build/obj/k.o"}, []string{"build/bin/gone", "build/lib/unknown.a", "build/modules/hip.json"})
 }
 

@@ -60,18 +60,18 @@ func (b *build) readManifest() (p *manifest.Project, printed manifest.Diagnostic
 		return nil, nil, err
 	}
 	p, diags := manifest.Load(b.Manifest)
-	if diags.HasErrors() && len(p.Chosen) > 0 && b.dynamic.mayRun {
+	if diags.HasErrors() && len(p.Dynamic) > 0 && b.dynamic.mayRun {
 		again := b.Manifest
-		again.Unsettled = true
+		again.IgnoreDynamic = true
 		// the errors may come from files of an earlier run
 		if first, fresh := manifest.Load(again); !fresh.HasErrors() {
 			p, diags = first, fresh
 		}
 	}
 	failed := diags.HasErrors()
-	if !failed && len(p.Unsettled) > 0 && (b.DryRun || !b.running) {
+	if !failed && len(p.Pending) > 0 && (b.DryRun || !b.running) {
 		diags = append(diags, manifest.Diagnostic{Severity: manifest.Note, Summary: fmt.Sprintf("the files of %s are known when its command has run (kbuild %[1]s); until then, this is no more than what it needs",
-			strings.Join(p.Unsettled, " "))})
+			strings.Join(p.Pending, " "))})
 	}
 	b.UI.Diagnose(diags)
 	if failed {
@@ -95,7 +95,7 @@ func (b *build) plan(t *Tree) (p *Project, want []graph.ActionID, err error) {
 		return nil, nil, err
 	}
 	switch {
-	case len(p.Unsettled) > 0:
+	case len(p.Pending) > 0:
 		want = p.collects(nil)
 	case b.req.Command != nil:
 		want, err = b.req.Command.Select(p)

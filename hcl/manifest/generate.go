@@ -21,7 +21,7 @@ import (
 // If outputs contains a folder or a pattern, the files are dynamic outputs: they are known only
 // after the command has run. Then they are those of the list that it left in the build tree
 // (fileset.ListAndPack). Without such a list Load returns only the targets that these commands need: see
-// Project.Unsettled.
+// Project.Pending.
 
 func (r *reader) generate() *Target {
 	l, b, rec := r.l, r.b, r.newTarget(Generate)
@@ -128,7 +128,7 @@ func (l *evaluator) readOutputs(b *block) (out outputs) {
 	}
 	if !out.dynamic {
 		out.files, out.known = out.declared, true
-	} else if !l.opts.Unsettled {
+	} else if !l.opts.IgnoreDynamic {
 		name, _ := fileset.ListAndPack(l.genPath(b))
 		if text, err := l.fsys.read(l.project.Root, name); err == nil {
 			out.files, _ = fileset.ReadList(text)
@@ -138,11 +138,11 @@ func (l *evaluator) readOutputs(b *block) (out outputs) {
 	return out
 }
 
-// unsettled returns the blocks whose files are not known yet.
-func (l *loader) unsettled() (out []*block) {
+// pending returns the blocks whose files are not known yet.
+func (l *loader) pending() (out []*block) {
 	for _, b := range l.blocks {
 		if b.kind == "generate" && l.outputs(b).dynamic {
-			l.project.Chosen = append(l.project.Chosen, b.key())
+			l.project.Dynamic = append(l.project.Dynamic, b.key())
 			if !l.outputs(b).known {
 				out = append(out, b)
 			}
@@ -151,18 +151,18 @@ func (l *loader) unsettled() (out []*block) {
 	return out
 }
 
-// settleFirst drops all targets except those that the runnable unsettled commands need. A command
+// keepPending drops all targets except those that the runnable pending commands need. A command
 // can run if the values of everything that it needs are known.
-func (l *loader) settleFirst(unsettled []*block) {
+func (l *loader) keepPending(pending []*block) {
 	needed := map[string]bool{}
-	for _, b := range unsettled {
+	for _, b := range pending {
 		if need := map[string]bool{}; l.known(b, need) {
-			l.project.Unsettled = append(l.project.Unsettled, b.key())
+			l.project.Pending = append(l.project.Pending, b.key())
 			maps.Copy(needed, need)
 		}
 	}
-	if len(l.project.Unsettled) == 0 {
-		b := unsettled[0]
+	if len(l.project.Pending) == 0 {
+		b := pending[0]
 		l.errorAt(b.rng, "Name the outputs of one of the two.",
 			"%s needs files whose names are known only when another such command has run, which needs it",
 			b.heading())

@@ -56,8 +56,8 @@ func TestChosenFiles(t *testing.T) {
 	}
 	const first = "executable.tool\ngenerate.parts"
 	p, got := load(Options{})
-	if got != first || !slices.Equal(p.Unsettled, []string{"generate.parts"}) {
-		t.Fatalf("at first: %s\nunsettled %q", got, p.Unsettled)
+	if got != first || !slices.Equal(p.Pending, []string{"generate.parts"}) {
+		t.Fatalf("at first: %s\npending %q", got, p.Pending)
 	}
 	parts := p.Targets[1]
 	if want := []string{"python3", "tools/parts.py", "build/gen/parts", "build/gen/parts/inc"}; !slices.Equal(parts.Command, want) || !slices.Equal(parts.Patterns, []string{"*.cu", "inc/**"}) || parts.Outputs != nil {
@@ -66,8 +66,8 @@ func TestChosenFiles(t *testing.T) {
 	list := &fstest.MapFile{Data: []byte("a.cu\nb.cu\ninc/b.h\n")}
 	fsys["build/gen/.parts.list"] = list
 	p, got = load(Options{})
-	if want := "executable.tool\ngenerate.parts\ngenerate.more\nlibrary.k\nlibrary.unsound\nthere is no file missing.cu"; got != want || p.Unsettled != nil {
-		t.Fatalf("then: %s\nwant %s\nunsettled %q", got, want, p.Unsettled)
+	if want := "executable.tool\ngenerate.parts\ngenerate.more\nlibrary.k\nlibrary.unsound\nthere is no file missing.cu"; got != want || p.Pending != nil {
+		t.Fatalf("then: %s\nwant %s\npending %q", got, want, p.Pending)
 	}
 	var sources []string
 	for _, s := range p.Targets[3].Sources {
@@ -79,7 +79,7 @@ func TestChosenFiles(t *testing.T) {
 	if more := p.Targets[2].Command[3]; more != "build/gen/parts/a.cu build/gen/parts/b.cu build/gen/parts/inc/b.h" {
 		t.Errorf("the other command has %q", more)
 	}
-	if _, got = load(Options{Unsettled: true}); got != first {
+	if _, got = load(Options{IgnoreDynamic: true}); got != first {
 		t.Errorf("with a list that is not to be trusted: %s", got)
 	}
 	for _, damaged := range []string{"", "a.cu", "b.cu\na.cu\n", "../a.cu\n", "/a.cu\n", "a.cu\n\n"} {

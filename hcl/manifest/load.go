@@ -31,7 +31,7 @@ type Options struct {
 	Below string
 	FS    fs.FS // the files of the manifest's folder; nil reads the disk
 
-	Unsettled bool // ignore the known dynamic outputs of generate blocks
+	IgnoreDynamic bool // ignore the known dynamic outputs of generate blocks
 }
 
 // DefaultVersion is the version of kbuild that Load assumes if Options.Version is "".
@@ -146,8 +146,8 @@ func (l *loader) decode() {
 	l.project.Archs = l.archs() // reports errors in --arch even if no target uses it
 	l.decodeSettings()
 	l.collectOutputs()
-	if first := l.unsettled(); len(first) > 0 {
-		l.settleFirst(first)
+	if first := l.pending(); len(first) > 0 {
+		l.keepPending(first)
 	}
 	for _, b := range l.blocks {
 		l.instances(b)
@@ -172,7 +172,7 @@ func (l *loader) decode() {
 	if !l.diags.HasErrors() {
 		l.passOn()
 	}
-	if len(l.project.Unsettled) == 0 {
+	if len(l.project.Pending) == 0 {
 		l.checkDeps()
 		l.checkPrograms()
 	}

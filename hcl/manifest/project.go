@@ -33,11 +33,11 @@ type Project struct {
 	Groups     []Group
 	Tests      []Test
 
-	// Chosen are the labels of the generate blocks with dynamic outputs. Unsettled are those whose
+	// Dynamic are the labels of the generate blocks with dynamic outputs. Pending are those whose
 	// outputs are not known yet and that can run. If it is not empty, Targets contains only what
 	// they need, and Load must be called again after they have run.
-	Chosen    []string
-	Unsettled []string
+	Dynamic []string
+	Pending []string
 
 	sources map[string][]byte // text of Files, for diagnostics
 	lines   map[string]*lines // index of sources
@@ -223,7 +223,7 @@ type Target struct {
 	Outputs []string // relative to BuildDir/gen/NAME: as declared, or the files that match Patterns
 
 	// Patterns are the declared outputs if some are dynamic, see fileset; otherwise nil.
-	// Outputs are then the files of the last run; empty if the block is one of Project.Unsettled.
+	// Outputs are then the files of the last run; empty if the block is one of Project.Pending.
 	Patterns []string
 
 	// module

@@ -113,7 +113,7 @@ func cacheBlock() *Block {
 					"only if the user's `KBUILD_REMOTE_HOSTS` lists the server."},
 			{Name: "read_only", Type: BoolType, Default: "false", Example: "read_only = true",
 				See: "remote.md#who-can-poison-whom", to: func(r *record) any { return &r.cache.ReadOnly },
-				Text: "Whether builds send nothing to a remote cache, whoever names it. " +
+				Text: "Whether builds send nothing to a remote cache, however it is named. " +
 					"`--remote-read-only` and `KBUILD_REMOTE_READ_ONLY` add to this, and nothing takes it " +
 					"back; where some may write, let a variable decide."},
 		},
@@ -517,8 +517,8 @@ test "check" {
 				Text: "Variables of its environment, on top of what commands of a build have."},
 			{Name: "needs_gpu", Type: BoolType, Default: "false", Example: "needs_gpu = true",
 				to: func(r *record) any { return &r.test.NeedsGPU },
-				Text: "It needs a GPU. Where there is none it is skipped, which is said; such tests run one " +
-					"at a time, and again on another GPU or with another driver."},
+				Text: "The test needs a GPU. Without one it is skipped, and kbuild reports that. Such tests " +
+					"run one at a time, and again on another GPU or with another driver."},
 			{Name: "timeout", Type: DurationType, Default: "none", Example: `timeout = "90s"`,
 				to:   func(r *record) any { return &r.test.Timeout },
 				Text: "A test that runs longer is ended, with all that it has started, and has failed."},

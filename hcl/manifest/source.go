@@ -362,7 +362,7 @@ func (l *sourceTree) mustExist(p string, rng hcl.Range) bool {
 	info, err := l.stat(p)
 	switch {
 	case err == nil && !info.IsDir() && regular.Kind(info.Mode()) != "" && p != os.DevNull:
-		l.errorAt(rng, "Whoever reads it may wait for ever.", "%s is %s, not a file", p,
+		l.errorAt(rng, "A program that reads it may wait forever.", "%s is %s, not a file", p,
 			regular.Kind(info.Mode()))
 	case l.inBuildTree(p):
 		l.errorAt(rng, "Declare it among the outputs of a generate block.",
