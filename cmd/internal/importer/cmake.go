@@ -18,13 +18,14 @@ import (
 // cmakeTree is the state of reading a CMake build tree.
 type cmakeTree struct {
 	*Build
-	dir     string // the build folder, as CMake spells it
-	source  string
-	rules   rules
-	replies []targetReply
-	byID    map[string]*targetReply
-	objects map[string][]*Group // of object libraries, by name
-	oldCUDA []string            // CUDA sources compiled by custom commands
+	makefiles bool   // the generator is one of make\'s
+	dir       string // the build folder, as CMake spells it
+	source    string
+	rules     rules
+	replies   []targetReply
+	byID      map[string]*targetReply
+	objects   map[string][]*Group // of object libraries, by name
+	oldCUDA   []string            // CUDA sources compiled by custom commands
 }
 
 // otherWays tells users what to do where CMake does not help.
@@ -138,6 +139,7 @@ func (t *cmakeTree) read(idx index) error {
 	}
 	t.source, t.dir = model.Paths.Source, model.Paths.Build
 	t.Root, t.trees = cmp.Or(t.Root, t.source), []string{t.dir}
+	t.makefiles = strings.Contains(idx.CMake.Generator.Name, "Makefiles")
 	t.From = strings.Join(slices.DeleteFunc([]string{"CMake " + idx.CMake.Version.String, idx.CMake.Generator.Name, c.Name}, func(s string) bool { return s == "" }), ", ")
 	for _, d := range c.Directories {
 		if d.HasInstallRule {
@@ -390,6 +392,9 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 		}
 	}
 	l := linkReader{Build: t.Build, dir: t.dir, to: out}
+	if t.makefiles { // their links run in the folder of the target
+		l.dir = filepath.Join(t.dir, r.Paths.Build)
+	}
 	for _, role := range []string{"flags", "libraryPath", "libraries"} {
 		var words []string
 		for _, f := range r.Link.CommandFragments {
