@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
@@ -128,7 +129,7 @@ func (w *Workspace) Build(req Request) (sched.Summary, error) {
 			return sum, err
 		}
 		if out.reason == splitFailed {
-			w.sayf("warning: kbuild misparsed the dry run of %[1]s; building again with %[1]s as one command (please report this; `kbuild why` says more)", out.tool)
+			w.UI.Say(fmt.Sprintf("warning: kbuild misparsed the dry run of %[1]s; building again with %[1]s as one command (please report this; `kbuild why` says more)", out.tool))
 		}
 		last = nil
 	}

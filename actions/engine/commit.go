@@ -3,7 +3,6 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"os"
 	"slices"
 	"time"
 
@@ -23,7 +22,7 @@ func (b *build) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok
 	}
 	known, gpus := p.hostSeen != nil, ""
 	if p.request.NeedNative || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().GPU }) {
-		gpus = probe.GPUs("/", os.Getenv)
+		gpus = probe.GPUs("/", b.env.Get)
 		known = known && gpus != ""
 	}
 	cpu := ""

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"os"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/graph/plan"
@@ -16,16 +15,13 @@ func (w *Workspace) Doctor(ctx context.Context, tell func(probe.Finding)) (ok bo
 	if err != nil {
 		return false, err
 	}
-	if err := probe.AbsoluteLibraries(); err != nil {
-		return false, err
-	}
-	r := probe.Request{Root: w.Manifest.Dir, Env: os.Getenv, NeedCUDA: true, NeedNative: true}
+	r := probe.Request{Root: w.Manifest.Dir, Env: w.Env.Get, NeedCUDA: true, NeedNative: true}
 	var misparsed func(plan.Facts) []string
 	if p, diags := manifest.Load(w.Manifest); !diags.HasErrors() {
 		r = w.Request(p)
 		r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedHIP, true, ""
 		misparsed = func(f plan.Facts) (why []string) {
-			for _, v := range w.storedSplitFailures(nil, toolFingerprint(f)) {
+			for _, v := range w.storedSplitFailures(nil, probe.Fingerprint(f, w.keyEnv())) {
 				why = append(why, v.String())
 			}
 			return why

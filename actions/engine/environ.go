@@ -3,12 +3,11 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -18,37 +17,28 @@ import (
 // such names by the options in the files before it uses the environment. So the options in the
 // files are in keys, in dry runs and in nvcc's own environment, as other options are.
 
-// OptionEnv lists the variables with options of nvcc. OtherOptionEnv lists those with options of
-// the programs that nvcc runs.
-var (
-	OptionEnv      = []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
-	OtherOptionEnv = []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"}
-)
-
-// writeOutEnv replaces files of options that the environment names by the options in them.
-func (w *Workspace) writeOutEnv() error {
-	if err := probe.AbsoluteLibraries(); err != nil {
-		return err
-	}
-	for _, name := range OtherOptionEnv {
-		if words := strings.Fields(os.Getenv(name)); slices.ContainsFunc(words, namesOptions) {
-			return usagef("%s names a file of options: write the options themselves", name)
+// writeOutFiles returns an environment in which files of options are replaced by the options in
+// them. Their names are relative to root.
+func writeOutFiles(env run.Environment, root string) (run.Environment, error) {
+	for _, name := range run.Names(run.PassOptions) {
+		if words := strings.Fields(env.Get(name)); slices.ContainsFunc(words, namesOptions) {
+			return env, usagef("%s names a file of options: write the options themselves", name)
 		}
 	}
-	for _, name := range OptionEnv {
-		words := strings.FieldsFunc(os.Getenv(name), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
+	for _, name := range run.Names(run.NVCCOptions) {
+		words := strings.FieldsFunc(env.Get(name), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
 		if !slices.ContainsFunc(words, namesOptions) {
 			continue
 		}
-		written, err := w.writtenOut(words)
+		written, err := writtenOut(words, root)
 		if err != nil {
-			return usagef("%s: %w", name, err)
+			return env, usagef("%s: %w", name, err)
 		}
-		if err := os.Setenv(name, written); err != nil {
-			return err
-		}
+		env = append(slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+			return strings.HasPrefix(v, name+"=")
+		}), name+"="+written)
 	}
-	return nil
+	return env, nil
 }
 
 // namesOptions reports whether an option may name a file of options.
@@ -57,10 +47,8 @@ func namesOptions(word string) bool {
 		strings.Contains(word, "options-file") || strings.Contains(word, "-optf") || strings.Contains(word, "specs")
 }
 
-// writtenOut returns options of the environment in which files of options are replaced by their
-// content. Names are relative to the root of the project.
-func (w *Workspace) writtenOut(words []string) (string, error) {
-	root, _ := manifest.Locate(w.Manifest)
+// writtenOut returns options in which files of options are replaced by their content.
+func writtenOut(words []string, root string) (string, error) {
 	files := optfile.Files{Read: func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(root, name)

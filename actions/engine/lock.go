@@ -96,8 +96,8 @@ func (w *Workspace) lockTree(state string) (*Tree, error) {
 		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 		wait = func(b *run.Busy) {
-			w.sayf("waiting for another kbuild in this build tree%s", b.Parenthesis())
-			takeBack, t.begun = lendSlot(ctx), time.Time{}
+			w.UI.Say(fmt.Sprintf("waiting for another kbuild in this build tree%s", b.Parenthesis()))
+			takeBack, t.begun = w.lendSlot(ctx), time.Time{}
 		}
 	}
 	var err error
@@ -138,8 +138,8 @@ func tidy(state string) error {
 
 // lendSlot lends the slot of this process to another job of make while the process waits. The
 // process that it waits for can use the slot. takeBack takes a slot again.
-func lendSlot(ctx context.Context) (takeBack func()) {
-	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
+func (w *Workspace) lendSlot(ctx context.Context) (takeBack func()) {
+	client, err := jobserver.FromEnviron(w.Env.Get("MAKEFLAGS"))
 	if err != nil || client == nil {
 		return func() {} // reported when it matters
 	}

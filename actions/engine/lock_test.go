@@ -48,7 +48,7 @@ func TestLockIsGivenBack(t *testing.T) {
 			return p.build()
 		}},
 		{"a cache without a size", func() *ui {
-			p.workspace = func(w *Workspace) { w.CacheSize = func() (int64, error) { return 0, trouble } }
+			p.workspace = func(w *Workspace) { w.CacheSizeError = trouble }
 			return p.build("app")
 		}},
 		{"a panic as it plans", func() *ui {

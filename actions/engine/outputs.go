@@ -130,7 +130,8 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagno
 	}
 	now, later := p.leftovers(knownOutputs(name, written, called), l.Outputs, want)
 	if p.w.DryRun {
-		sayLeftovers(say, manifest.Note, "would remove", existing(p.Root, now), "that nothing makes any more")
+		now = slices.DeleteFunc(now, func(o string) bool { return !exists(cache.Absolute(p.Root, o)) })
+		sayLeftovers(say, manifest.Note, "would remove", now, "that nothing makes any more")
 		return nil
 	}
 	removed, left, err := t.removeLeftovers(now, written)
@@ -236,15 +237,6 @@ func (p *Project) freshened(want []graph.ActionID) (fresh map[string]bool, all b
 		fresh[t.Label], all = is, all && is
 	}
 	return fresh, all
-}
-
-func existing(root string, files []string) (there []string) {
-	for _, f := range files {
-		if exists(cache.Absolute(root, f)) {
-			there = append(there, f)
-		}
-	}
-	return there
 }
 
 func sayLeftovers(say func(manifest.Diagnostic), severity manifest.Severity, did string, files []string, which string) {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/json"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,23 +160,17 @@ func (p *partialPlan) open(t *Tree) error {
 func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 	n, s := p.note, p.seen
 	n.Dirty = nil
-	moved, isDirty := map[graph.ActionID]bool{}, map[graph.ActionID]bool{}
-	for _, id := range n.Moved {
-		moved[id] = true
-	}
-	for _, sub := range dirty {
-		isDirty[sub] = true
-	}
 	var good []graph.ActionID
 	for sub, id := range p.all {
-		if sub := graph.ActionID(sub); isDirty[sub] {
+		if sub := graph.ActionID(sub); slices.Contains(dirty, sub) {
 			n.Dirty = append(n.Dirty, id)
 		} else {
 			good = append(good, sub)
-			moved[id] = true // also if it is up to date: its record may be of another command line
+			n.Moved = append(n.Moved, id) // also if up to date: its record may be of another command line
 		}
 	}
-	n.Moved = slices.Sorted(maps.Keys(moved))
+	slices.Sort(n.Moved)
+	n.Moved = slices.Compact(n.Moved)
 	o := newObserver(p.root, p.began, t.files)
 	observeActions(o, p.graph, good, t)
 	list, ok := o.List()

@@ -15,7 +15,7 @@ const EnvToolkits = "KBUILD_TOOLKITS"
 // Toolkits returns a Pin with the folder where pinned toolkits are installed. It is in the folder
 // of the cache, unless the user names another.
 func (w *Workspace) Toolkits() (*toolkit.Pin, error) {
-	if dir := os.Getenv(EnvToolkits); dir != "" {
+	if dir := w.Env.Get(EnvToolkits); dir != "" {
 		if !filepath.IsAbs(dir) {
 			return nil, usagef("%s is %q: it must be an absolute path", EnvToolkits, dir)
 		}

@@ -170,8 +170,8 @@ func (p *project) newWorkspace(f *ui) *Workspace {
 		}
 		return os.LookupEnv(name)
 	}
-	w := &Workspace{Manifest: manifest.Options{Dir: p.dir, Env: env, Environ: os.Environ(), Version: "test"}, CacheDir: filepath.Join(filepath.Dir(p.dir), "cache"),
-		CacheSize: func() (int64, error) { return 1 << 30, nil }, Begun: time.Now(), UI: f}
+	w := New(Options{Env: os.Environ(), Manifest: manifest.Options{Dir: p.dir, Env: env, Environ: os.Environ(), Version: "test"},
+		CacheDir: filepath.Join(filepath.Dir(p.dir), "cache"), CacheSize: 1 << 30, Begun: time.Now()}, f)
 	p.workspace(w)
 	return w
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -56,8 +57,8 @@ func (b *build) readManifest() (p *manifest.Project, printed manifest.Diagnostic
 	if info, err := os.Stat(b.Manifest.Dir); err != nil || !info.IsDir() {
 		return nil, nil, usagef("-C %s: there is no such folder", b.Manifest.Dir)
 	}
-	if err := b.writeOutEnv(); err != nil {
-		return nil, nil, err
+	if b.envError != nil {
+		return nil, nil, b.envError
 	}
 	p, diags := manifest.Load(b.Manifest)
 	if diags.HasErrors() && len(p.Dynamic) > 0 && b.dynamic.mayRun {
@@ -126,8 +127,7 @@ func (b *build) planProject(t *Tree) (*Project, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	env, keyEnv := environ()
-	p.steps = probe.OpenSteps(w.toolMemo(), p.Facts, env, keyEnv)
+	p.steps = probe.OpenSteps(w.toolMemo(), p.Facts, run.Environ(w.env, nil), w.keyEnv())
 	b.useSplitFailures(p, t)
 	p.Facts.DryRuns = p.steps.Runs
 	options := plan.Options{NoSplit: w.NoSplit, RequireSplit: w.RequireSplit, Exports: w.Exports, CheckLink: w.CheckLink}
@@ -188,7 +188,7 @@ func (p *Project) Tools() map[string]toolchain.Tool {
 	}
 	if slices.ContainsFunc(p.Tests, func(t manifest.Test) bool { return t.NeedsGPU }) {
 		// unknown GPUs match no other build
-		tools[plan.GPUTool] = toolchain.Tool{ID: cmp.Or(probe.GPUs("/", os.Getenv), "not known, at "+p.w.Begun.String())}
+		tools[plan.GPUTool] = toolchain.Tool{ID: cmp.Or(probe.GPUs("/", p.w.env.Get), "not known, at "+p.w.Begun.String())}
 	}
 	return tools
 }
@@ -212,8 +212,8 @@ func NoGPU() string {
 
 // Request returns the probe request for the facts that the planner needs.
 func (w *Workspace) Request(p *manifest.Project) probe.Request {
-	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: w.toolMemo()}
-	r.NativeCPU = host.NativeCPU([]string{os.Getenv("NVCC_PREPEND_FLAGS"), os.Getenv("NVCC_APPEND_FLAGS")})
+	r := probe.Request{Root: p.Root, Env: w.env.Get, MemoPath: w.toolMemo()}
+	r.NativeCPU = host.NativeCPU([]string{w.env.Get("NVCC_PREPEND_FLAGS"), w.env.Get("NVCC_APPEND_FLAGS")})
 	if tc, ok := p.Toolchains["cuda"]; ok {
 		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
 		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {

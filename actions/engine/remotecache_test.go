@@ -42,7 +42,7 @@ func TestRemoteCache(t *testing.T) {
 		{"read only by the manifest, which names another", &mine, "", false, readOnly, remoteCache{mine, "mine.example:443", true, false}},
 		{"read only by the user", nil, "", true, named, remoteCache{pretended, "cache.example:8980", true, true}},
 	} {
-		w := &Workspace{Remote: tt.remote, RemoteHosts: strings.Fields(tt.hosts), ReadOnly: tt.readOnly}
+		w := &Workspace{Options: Options{Remote: tt.remote, RemoteHosts: strings.Fields(tt.hosts), ReadOnly: tt.readOnly}}
 		if got := w.remoteCache(tt.manifest); got.address != tt.want.address || got.address != "" && got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.what, got, tt.want)
 		}

@@ -63,13 +63,18 @@ func (p *Project) selectChecks(names []string) ([]graph.ActionID, error) {
 // SelectModules returns the actions that write the manifests of the modules that names select, or
 // of all modules. It leaves out the objects of embedded modules.
 func (p *Project) SelectModules(names []string) (manifests []graph.ActionID, err error) {
-	if len(names) > 0 {
-		_, err = p.Select(names)
-	} else if names = p.modules(); len(names) == 0 {
-		err = usagef("this project has no module to precompile")
-	}
-	if err != nil {
+	if _, err := p.Select(names); len(names) > 0 && err != nil {
 		return nil, err
+	}
+	if len(names) == 0 {
+		for _, t := range p.Graph.Targets {
+			if t.Kind == string(manifest.Module) && t.Unbuilt == "" {
+				names = append(names, t.Label)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, usagef("this project has no module to precompile")
 	}
 	for _, name := range names {
 		targets := p.Graph.FindTarget(name)
@@ -89,14 +94,4 @@ func (p *Project) SelectModules(names []string) (manifests []graph.ActionID, err
 	}
 	slices.Sort(manifests) // in the order of the manifest
 	return slices.Compact(manifests), nil
-}
-
-// modules returns the labels of all modules that can be built.
-func (p *Project) modules() (labels []string) {
-	for _, t := range p.Graph.Targets {
-		if t.Kind == string(manifest.Module) && t.Unbuilt == "" {
-			labels = append(labels, t.Label)
-		}
-	}
-	return labels
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/tree"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
 // splitFailure states that kbuild misparses the dry run of a compiler for some flags, which are
@@ -73,18 +72,12 @@ func (f splitFailure) String() string {
 	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit changes, or the build tree is cleaned)", f.Pass, f.Said)
 }
 
-// toolFingerprint returns the fingerprint that split failures depend on besides kbuild.
-func toolFingerprint(f plan.Facts) string {
-	_, keyEnv := environ()
-	return probe.Fingerprint(f, keyEnv)
-}
-
 // useSplitFailures passes the split failures to the planner: those of the tree, and those that this
 // build found. Otherwise the build might find the same one again and again. t is nil if the tree is
 // not locked.
 func (b *build) useSplitFailures(p *Project, t *Tree) {
 	p.SplitFailures = map[string]string{}
-	for _, f := range b.storedSplitFailures(t, toolFingerprint(p.Facts)) {
+	for _, f := range b.storedSplitFailures(t, probe.Fingerprint(p.Facts, b.keyEnv())) {
 		p.SplitFailures[f.Question] = f.String()
 	}
 	maps.Copy(p.SplitFailures, b.splitFailures)
@@ -96,7 +89,7 @@ func (b *build) useSplitFailures(p *Project, t *Tree) {
 // noteSplitFailures stores the split failures that a run found. The outcome is that the build must
 // plan again if one of them is new to this build.
 func (b *build) noteSplitFailures(p *Project, t *Tree) (out outcome, err error) {
-	id := toolFingerprint(p.Facts)
+	id := probe.Fingerprint(p.Facts, b.keyEnv())
 	var found []splitFailure
 	for _, m := range t.runner.SplitFailures() {
 		if _, known := p.SplitFailures[m.Question]; known {

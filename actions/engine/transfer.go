@@ -27,8 +27,7 @@ func (p *Project) Fingerprint() []cache.Field {
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		fields = append(fields, cache.Field{Name: name, Value: strings.TrimSpace(tools[name].Version + " " + tools[name].ID)})
 	}
-	_, env := environ()
-	return append(fields, cache.Field{Name: "environment", Value: strings.Join(env, " ")})
+	return append(fields, cache.Field{Name: "environment", Value: strings.Join(p.w.keyEnv(), " ")})
 }
 
 // alwaysFingerprint lists the fields of an identity that every bundle has. The other fields are the

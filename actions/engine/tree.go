@@ -36,7 +36,6 @@ type Tree struct {
 	files  *cache.Files
 	shared *sharedStore // Store with a remote cache behind it; nil if there is no remote cache
 	own    *disk.Store  // store of the build tree, if there is no action cache
-	limit  int64        // of either store, in bytes
 	peaks  peaks
 }
 
@@ -97,10 +96,9 @@ func (t *Tree) open(named manifest.Cache, c execute.Config) (err error) {
 	t.files = cache.NewFiles(c.Root, t.db.Known)
 	c.State = t.state
 	os.RemoveAll(filepath.Join(c.State, "parts"))
-	c.Env, c.KeyEnv = environ()
-	c.GPUEnv = run.GPUEnviron(os.Environ())
+	c.Env, c.KeyEnv, c.GPUEnv = run.Environ(t.w.env, nil), t.w.keyEnv(), run.Select(t.w.env, run.GPUs)
 	c.Begun, c.Files, c.Listing, c.Records = t.begun, t.files, cache.NewListing(c.Root), t.db
-	if t.limit, err = t.w.CacheSize(); err == nil {
+	if err = t.w.CacheSizeError; err == nil {
 		err = t.openStore(&c, named)
 	}
 	t.Runner = execute.New(c)
@@ -180,7 +178,7 @@ func (t *Tree) Close() {
 
 // collect evicts entries to keep a store below its limit, as far as it can.
 func (t *Tree) collect(s *disk.Store) {
-	if res, err := s.MaybeGC(context.Background(), t.limit); err == nil {
+	if res, err := s.MaybeGC(context.Background(), t.w.CacheSize); err == nil {
 		t.w.SayOver(res)
 	}
 }

@@ -47,7 +47,7 @@ func (w *Workspace) newBuild(req Request) *build {
 	b := &build{Workspace: w, req: req, began: time.Now(), splitFailures: map[string]string{},
 		dynamic: dynamicOutputs{ended: map[string]sched.Status{}}}
 	// if the environment is invalid, reading the manifest reports why
-	if !w.DryRun && w.CheckLink == nil && req.Command == nil && w.writeOutEnv() == nil {
+	if !w.DryRun && w.CheckLink == nil && req.Command == nil && w.envError == nil {
 		b.viewKey = w.viewKey(req.Targets)
 	}
 	return b
@@ -70,20 +70,16 @@ func (w *Workspace) viewKey(targets []string) *[32]byte {
 	// maps print sorted
 	fmt.Fprintf(h, "%q %q %q %q %v %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit, w.RequireSplit)
 	fmt.Fprintf(h, "%q\n", targets)
-	env, _ := environ()
-	for _, e := range os.Environ() {
-		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames[:], name) || slices.Contains(run.HIPNames[:], name) {
+	env := run.Environ(w.env, nil)
+	for _, e := range w.env {
+		if strings.HasPrefix(e, "KBUILD_") || run.Matters(e, run.Folders|run.Probed|run.HIP) {
 			env = append(env, e)
 		}
 	}
 	slices.Sort(env)
-	fmt.Fprintf(h, "%q%q", env, run.GPUEnviron(os.Environ()))
+	fmt.Fprintf(h, "%q%q", env, run.Select(w.env, run.GPUs))
 	return (*[32]byte)(h.Sum(nil))
 }
-
-// placeEnv lists the variables that determine where the cache is.
-var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
 
 // note is the data of a view besides observations and the plan, as JSON.
 type note struct {
@@ -134,7 +130,7 @@ func (b *build) load() *lastView {
 	root, _ := manifest.Locate(b.Manifest)
 	v := &lastView{root: root, began: b.began, db: db, seen: db.View(*b.viewKey), was: lock.Was()}
 	if v.seen == nil || json.Unmarshal(v.seen.Value(), &v.note) != nil || v.SplitFailures != string(db.Text(splitFailuresText)) ||
-		v.GPUs != "" && v.GPUs != probe.GPUs("/", os.Getenv) || v.CPU != "" && v.CPU != probe.CPU("/") {
+		v.GPUs != "" && v.GPUs != probe.GPUs("/", b.env.Get) || v.CPU != "" && v.CPU != probe.CPU("/") {
 		db.Close()
 		return nil
 	}

@@ -44,7 +44,7 @@ func (w *Workspace) Watched(targets []string, failed bool, own ...string) Watche
 		x.own = append(x.own, x.links.real(file, nil))
 	}
 	for _, name := range []string{w.Manifest.File, manifest.DefaultFile, "kernels.local.hcl", "kernels.lock"} {
-		x.file(cache.Absolute(root, name))
+		x.add(x.files, cache.Absolute(root, name))
 	}
 	if !x.seen(w, targets, root) || failed {
 		x.whole(x.links.real(root, nil))
@@ -57,17 +57,10 @@ func newWatched() Watched {
 	return Watched{files: map[string]bool{}, dirs: map[string]bool{}, above: map[string]bool{}, links: links{}}
 }
 
-// file adds a path, and the links on the way to it.
-func (x *Watched) file(p string) {
+// add adds a path to a set, and to the files the links on the way to it.
+func (x *Watched) add(set map[string]bool, p string) {
 	if real := x.links.real(p, func(link string) { x.files[link] = true }); !x.Builds(real) {
-		x.files[real] = true
-	}
-}
-
-// dir adds a folder in which every name counts, and the links on the way to it.
-func (x *Watched) dir(p string) {
-	if real := x.links.real(p, func(link string) { x.files[link] = true }); !x.Builds(real) {
-		x.dirs[real] = true
+		set[real] = true
 	}
 }
 
@@ -100,14 +93,14 @@ func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 // but it still stores the records.
 func (x *Watched) record(root string, rec *cache.Record) {
 	for _, f := range rec.Discovered {
-		x.file(cache.Absolute(root, f.Path))
+		x.add(x.files, cache.Absolute(root, f.Path))
 	}
 	for _, p := range rec.Absent {
-		x.file(cache.Absolute(root, p))
+		x.add(x.files, cache.Absolute(root, p))
 	}
 	for _, f := range rec.Fields {
 		if in, ok := strings.CutPrefix(f.Name, "input "); ok {
-			x.file(cache.Absolute(root, in))
+			x.add(x.files, cache.Absolute(root, in))
 		}
 	}
 }
@@ -115,16 +108,16 @@ func (x *Watched) record(root string, rec *cache.Record) {
 func (x *Watched) observation(p string, o cache.Observation) {
 	switch o.Kind {
 	case cache.KindFolder:
-		x.dir(p)
+		x.add(x.dirs, p)
 	case cache.KindGuard:
 		for _, name := range o.Absent {
-			x.file(p + "/" + name)
+			x.add(x.files, p+"/"+name)
 		}
 		if len(o.Absent) == 0 {
-			x.file(p)
+			x.add(x.files, p)
 		}
 	default:
-		x.file(p)
+		x.add(x.files, p)
 	}
 }
 
@@ -135,9 +128,9 @@ func (x *Watched) whole(root string) {
 		case err != nil:
 			return nil
 		case e.Type()&fs.ModeSymlink != 0:
-			x.file(p)
+			x.add(x.files, p)
 			if info, err := os.Stat(p); err == nil && info.IsDir() {
-				x.dir(p) // but no folder in it: it may lead to the whole machine
+				x.add(x.dirs, p) // but no folder in it: it may lead to the whole machine
 			}
 			return nil
 		case !e.IsDir():

@@ -34,7 +34,7 @@ func TestWatchedLinks(t *testing.T) {
 		x := newWatched()
 		x.own = []string{base + "/p/build", base + "/p/t.json"}
 		for _, f := range files {
-			x.file(base + "/" + f)
+			x.add(x.files, base+"/"+f)
 		}
 		x.ways()
 		return x

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -22,16 +21,17 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Workspace is a project with the settings of a command line. The zero values are the defaults.
-type Workspace struct {
-	Manifest manifest.Options // which manifest, with which variables, and where it builds
-	CacheDir string           // folder of the action cache; "" means that of the user
-	// how large the cache may grow, in bytes; called when a tree is opened
-	CacheSize   func() (int64, error)
-	NoCache     bool     // neither reads nor writes the action cache
-	Remote      *string  // address of a remote cache, "" for none; nil: the manifest decides
-	RemoteHosts []string // servers that may receive credentials, HOST:PORT, see remoteCache
-	ReadOnly    bool     // sends nothing to a remote cache
+// Options are the settings of a command line. The zero values are the defaults.
+type Options struct {
+	Env            run.Environment  // of the user
+	Manifest       manifest.Options // which manifest, with which variables, and where it builds
+	CacheDir       string           // folder of the action cache; "" means that of the user
+	CacheSize      int64            // how large the cache may grow, in bytes
+	CacheSizeError error            // why that is not known; returned when a tree is opened
+	NoCache        bool             // neither reads nor writes the action cache
+	Remote         *string          // address of a remote cache, "" for none; nil: the manifest decides
+	RemoteHosts    []string         // servers that may receive credentials, HOST:PORT, see remoteCache
+	ReadOnly       bool             // sends nothing to a remote cache
 	// how long a build waits for a remote cache that does not answer; 0 is the default
 	Patience     time.Duration
 	RemoteExec   bool            // commands may run remotely
@@ -44,7 +44,22 @@ type Workspace struct {
 	Exports      bool            // describes what others need to use the targets
 	CheckLink    *plan.CheckLink // links the LTO-IR of modules
 	Begun        time.Time       // when this kbuild started
-	UI           UI
+}
+
+// Workspace is a project with the settings of a command line.
+type Workspace struct {
+	Options
+	UI UI
+
+	env      run.Environment // Env with written-out files of options
+	envError error           // why env is Env instead
+}
+
+// New returns a Workspace.
+func New(o Options, ui UI) *Workspace {
+	root, _ := manifest.Locate(o.Manifest)
+	env, err := writeOutFiles(o.Env, root)
+	return &Workspace{o, ui, env, err}
 }
 
 // UI requests a build and shows it.
@@ -97,20 +112,15 @@ type InterruptedError struct{ While string }
 
 func (e InterruptedError) Error() string { return "interrupted while " + e.While }
 
-func (w *Workspace) sayf(format string, args ...any) { w.UI.Say(fmt.Sprintf(format, args...)) }
-
-// environ returns the environment of commands, and the part of it that is in keys.
-func environ() (all, key []string) {
-	all = run.Environ(os.Environ(), nil)
-	return all, run.KeyEnviron(all)
-}
+// keyEnv returns the part of the environment of commands that is in keys.
+func (w *Workspace) keyEnv() []string { return run.Select(run.Environ(w.env, nil), run.Keyed) }
 
 // ActionCache returns the folder of the action cache.
 func (w *Workspace) ActionCache() (string, error) {
 	if w.CacheDir != "" {
 		return filepath.Abs(w.CacheDir)
 	}
-	dir, err := disk.Dir(os.Getenv)
+	dir, err := disk.Dir(w.Env.Get)
 	if err != nil {
 		return "", UsageError{err}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
 	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
@@ -102,7 +103,7 @@ func (l *Launch) facts(ctx context.Context) (*facts, error) {
 	if err := notWrapper(l.Argv[0]); err != nil {
 		return nil, err
 	}
-	for _, name := range quick.Foreign {
+	for _, name := range run.Names(run.Foreign) {
 		if os.Getenv(name) != "" {
 			return nil, leave("%s is set", name)
 		}
@@ -134,12 +135,12 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 			}
 		}
 	}
-	for _, name := range engine.OtherOptionEnv {
+	for _, name := range run.Names(run.PassOptions) {
 		if value := os.Getenv(name); strings.ContainsAny(value, "@$`") || strings.Contains(value, "optf") || strings.Contains(value, "options-file") {
 			return nil, nil, leave("%s names a file of options", name)
 		}
 	}
-	for _, name := range engine.OptionEnv {
+	for _, name := range run.Names(run.NVCCOptions) {
 		if err := plainFlags(strings.Fields(os.Getenv(name))); err != nil {
 			return nil, nil, leave("%s: %v", name, err)
 		}

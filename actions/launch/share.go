@@ -10,6 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -67,7 +68,7 @@ func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []c
 	if b.hip != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) {
 		return false
 	}
-	for _, name := range slices.Concat(engine.OptionEnv, engine.OtherOptionEnv, searchEnv) {
+	for _, name := range run.Names(run.NVCCOptions | run.PassOptions | run.Headers) {
 		if base.In([]byte(os.Getenv(name))) {
 			return false
 		}
@@ -85,9 +86,6 @@ func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []c
 	}
 	return b.host == nil || b.readsTheSame(ctx) // sources has checked the texts of nvcc's passes
 }
-
-// searchEnv lists the variables with folders of headers.
-var searchEnv = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"}
 
 // words returns the command line in which files of options are replaced by their content.
 func (b *build) words() []string {

@@ -24,12 +24,11 @@ import (
 // AbsoluteLibraries removes relative and empty entries from LD_LIBRARY_PATH, such as the empty
 // entry that LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH adds. They depend on the working directory of a
 // program. Tools are identified by the libraries in absolute folders, so they must run with those.
-func AbsoluteLibraries() error {
+func AbsoluteLibraries() {
 	const name = "LD_LIBRARY_PATH"
 	if list := os.Getenv(name); list != toolchain.LibraryPath(list) {
-		return os.Setenv(name, toolchain.LibraryPath(list))
+		os.Setenv(name, toolchain.LibraryPath(list))
 	}
-	return nil
 }
 
 // needing is an ELF file with the names of the libraries that it is linked with.

@@ -22,9 +22,6 @@ import (
 // memoVersion must change when the probing, or the type of the facts, changes.
 const memoVersion = 22
 
-// EnvNames are the environment variables that the answers depend on.
-var EnvNames = [...]string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"}
-
 // memo returns the file that remembers the answers, "" for none, and the key of all that they
 // depend on besides files.
 func (r Request) memo() (file string, key cache.Key) {
@@ -32,7 +29,7 @@ func (r Request) memo() (file string, key cache.Key) {
 	if home := r.Env("HOME"); home != "" {
 		env["HOME"] = home // clang may find configuration files there, now or later
 	}
-	for _, n := range slices.Concat(EnvNames[:], run.HIPNames[:]) {
+	for _, n := range run.Names(run.Probed | run.HIP) {
 		env[n] = r.Env(n)
 	}
 	root := ""

@@ -14,13 +14,13 @@ func TestEnviron(t *testing.T) {
 	if diff := cmp.Diff(want, env); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"CPATH=/opt/include", "NVCC_APPEND_FLAGS=-O1"}, KeyEnviron(env)); diff != "" {
+	if diff := cmp.Diff([]string{"CPATH=/opt/include", "NVCC_APPEND_FLAGS=-O1"}, Select(env, Keyed)); diff != "" {
 		t.Errorf("environment in keys (-want +got):\n%s", diff)
 	}
 }
 
-func TestGPUEnviron(t *testing.T) {
-	got := GPUEnviron([]string{"PATH=/bin", "ROCR_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=", "CUDA_VISIBLE_DEVICES_X=1", "HIP_VISIBLE_DEVICES=1"})
+func TestSelect(t *testing.T) {
+	got := Select([]string{"PATH=/bin", "ROCR_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=", "CUDA_VISIBLE_DEVICES_X=1", "HIP_VISIBLE_DEVICES=1"}, GPUs)
 	if diff := cmp.Diff([]string{"CUDA_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES=1", "ROCR_VISIBLE_DEVICES=0"}, got); diff != "" {
 		t.Errorf("of GPUs (-want +got):\n%s", diff)
 	}

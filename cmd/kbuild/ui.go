@@ -18,6 +18,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/machine"
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cmd/internal/report"
@@ -28,17 +30,22 @@ import (
 
 // This file implements engine.UI for the command line.
 
-// workspace builds the Workspace that the options describe.
+// workspace builds the Workspace that the options and the environment describe.
 func (c *cli) workspace() *engine.Workspace {
 	c.locate()
-	return &engine.Workspace{
+	probe.AbsoluteLibraries()
+	env := run.Environment(os.Environ())
+	o := engine.Options{Env: env,
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
-			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Below: c.below, Version: version},
-		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache,
-		Remote: c.remote(), RemoteHosts: remoteHosts(os.Getenv("KBUILD_REMOTE_HOSTS")), ReadOnly: c.ReadOnly || os.Getenv("KBUILD_REMOTE_READ_ONLY") != "",
-		Patience: c.patience(), RemoteExec: c.RemoteExec || os.Getenv("KBUILD_REMOTE_EXEC") != "", RemoteJobs: c.RemoteJobs, Platform: c.platform(),
-		NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, UI: c,
-	}
+			Env: env.LookUp, Environ: env, BuildDir: c.BuildDir, Below: c.below, Version: version},
+		CacheDir: c.CacheDir, NoCache: c.NoCache, Remote: c.remote(),
+		RemoteHosts: remoteHosts(env.Get("KBUILD_REMOTE_HOSTS")),
+		ReadOnly:    c.ReadOnly || env.Get("KBUILD_REMOTE_READ_ONLY") != "",
+		Patience:    c.patience(), RemoteExec: c.RemoteExec || env.Get("KBUILD_REMOTE_EXEC") != "",
+		RemoteJobs: c.RemoteJobs, Platform: c.platform(), NoSplit: c.NoSplit,
+		RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun}
+	o.CacheSize, o.CacheSizeError = cacheSize()
+	return engine.New(o, c)
 }
 
 // platform returns the remote platform's properties, sorted by name.
