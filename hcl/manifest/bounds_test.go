@@ -19,6 +19,7 @@ func module(name, matrix string) string {
 func TestBounds(t *testing.T) {
 	const tooMuch = "the loops of this manifest have more than 1000000 rounds"
 	tests := []struct{ name, text, want string }{
+		{"commas", local("[" + strings.Repeat("1,", maxWords/2) + "]"), ": kernels.hcl has more than 2000000 words"},
 		{"mistakes", strings.Repeat("a = 1\n", 5000), "and 3999 more like these"},
 		{"a range", local("range(1000000000)"), ": range(): more than 1024 values"},
 		{"numbers", local("1e300 * 1e300"), ": a number above 1.8e308"},

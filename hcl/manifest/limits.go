@@ -23,6 +23,8 @@ import (
 
 const (
 	maxRounds = 1_000_000 // iterations and elements of products; a million takes a second
+	// Limit of the words and signs of a file: HCL's parser takes 300 bytes for each.
+	maxWords = 2_000_000
 	// Limit of the instances of for_each and matrix, in one block and in all.
 	maxInstances = 10_000
 	// Limit of the sources of all targets: each takes a kilobyte before planning starts.
@@ -180,7 +182,7 @@ func (l *sourceTree) checkText(file string, src []byte) bool {
 		}
 	}
 	if at < 0 {
-		return true
+		return l.checkWords(file, src)
 	}
 	before := src[:at]
 	pos := Pos{file, bytes.Count(before, []byte("\n")) + 1,
@@ -188,6 +190,26 @@ func (l *sourceTree) checkText(file string, src []byte) bool {
 	l.add(Diagnostic{Pos: pos, Detail: "Manifests are text in UTF-8.",
 		Summary: fmt.Sprintf("%s is no text: it holds the byte 0x%02x", file, src[at])})
 	return false
+}
+
+// checkWords reports a file of more words than a manifest has, such as data in JSON. Words in
+// strings count.
+func (l *sourceTree) checkWords(file string, src []byte) bool {
+	words, within := 0, false
+	for _, c := range src {
+		letter := c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
+			c >= utf8.RuneSelf
+		if !letter && c != ' ' && c != '\t' || letter && !within {
+			words++
+		}
+		within = letter
+	}
+	if words > maxWords {
+		l.add(Diagnostic{Pos: Pos{file, 1, 1}, Detail: "Put lists of files into glob(), and alike " +
+			"targets into a module with a matrix.",
+			Summary: fmt.Sprintf("%s has more than %d words", file, maxWords)})
+	}
+	return words <= maxWords
 }
 
 // curtail adds a diagnostic with the number of those that were dropped.
