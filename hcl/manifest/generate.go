@@ -20,8 +20,8 @@ import (
 //
 // If outputs contains a folder or a pattern, the files are dynamic outputs: they are known only
 // after the command has run. Then they are those of the list that it left in the build tree
-// (fileset.ListAndPack). Without such a list Load returns only the targets that these commands need: see
-// Project.Pending.
+// (fileset.ListAndPack). Without such a list Load returns only the targets that these commands
+// need: see Project.Pending.
 
 func (r *reader) generate() *Target {
 	l, b, rec := r.l, r.b, r.newTarget(Generate)
