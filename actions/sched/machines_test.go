@@ -163,8 +163,8 @@ func play(t *testing.T, g *graph.Graph, build []recorded, jobs, workers int, dea
 	return took, c
 }
 
-// More machines never make a real build much slower, and those that are dead hardly do. The table
-// of docs/remote-exec.md is what this says with -v.
+// More machines never make a real build much slower, and those that are dead hardly do. The figures
+// of docs/remote-exec.md are what this prints with -v.
 func TestMachines(t *testing.T) {
 	g, build := readRecorded(t, "testdata/lto40.tsv")
 	for _, jobs := range []int{2, 8, 16} {
