@@ -20,7 +20,7 @@ import (
 // folders and absent paths that the probing observed are unchanged.
 
 // memoVersion must change when the probing, or the type of the facts, changes.
-const memoVersion = 22
+const memoVersion = 23
 
 // memo returns the file that remembers the answers, "" for none, and the key of all that they
 // depend on besides files.
@@ -67,7 +67,8 @@ func (w *hostEnv) remember(f plan.Facts) []cache.Observation {
 		switch {
 		case w.folders[name]:
 			o.Folder(name, digest, "")
-		case digest.IsZero():
+		case digest.IsZero() || realName(name) != name:
+			// A link may come to lead to an equal file beside which a tool finds other parts.
 			o.Observe(cache.Observation{Path: name, Kind: cache.KindFile})
 		default:
 			o.Text(name, digest)
@@ -108,9 +109,7 @@ func (w *hostEnv) reads(name string) {
 	case !info.Mode().IsRegular() || info.Size() > mostDigested:
 		w.read[name] = cache.Digest{}
 	default:
-		if _, err := w.digest(name); err != nil {
-			w.read[name] = cache.Digest{} // the probe cannot read it either
-		}
+		w.digest(name) // if it fails, the probe cannot read the file either
 	}
 }
 

@@ -625,6 +625,7 @@ func (w *hostEnv) digest(name string) (d cache.Digest, err error) {
 	began := time.Now()
 	st, err := cache.StatFile(name)
 	if err != nil {
+		w.doubt = true // it vanished
 		return d, fmt.Errorf("reading a tool: %w", err)
 	}
 	d, known := w.digests[st]
@@ -633,6 +634,7 @@ func (w *hostEnv) digest(name string) (d cache.Digest, err error) {
 	}
 	if !known {
 		if d, err = cache.DigestFile(name); err != nil {
+			w.read[name] = cache.Digest{}
 			return d, fmt.Errorf("reading a tool: %w", err)
 		}
 		w.digests[st] = d

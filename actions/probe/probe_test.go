@@ -196,6 +196,35 @@ func TestDigestOfLinks(t *testing.T) {
 	}
 }
 
+// A link in the path of a compiler comes to lead to another installation, whose driver is equal and
+// whose passes are not.
+func TestLinkToAnotherInstallation(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "current")
+	for _, version := range []string{"a", "b"} {
+		write(t, filepath.Join(dir, version, "g++"), `#!/bin/sh
+here=$(cd "$(dirname "$0")" && pwd -P)
+case $1 in -dump*) echo 12.2.0;; -print*) echo "$here/cc1plus";; esac
+`, 0o755)
+		write(t, filepath.Join(dir, version, "cc1plus"), version, 0o755)
+	}
+	if err := os.Symlink(filepath.Join(dir, "a"), link); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * cache.FileTick)
+	r := Request{HostCompiler: filepath.Join(link, "g++"), Env: env(map[string]string{"PATH": compilers(t)}), MemoPath: t.TempDir()}
+	before := collect(t, r).CXX
+	if _, _, ok := r.remembered(); !ok || before.Error != "" {
+		t.Fatal("nothing is remembered", before.Error)
+	}
+	os.Remove(link)
+	if err := os.Symlink(filepath.Join(dir, "b"), link); err != nil {
+		t.Fatal(err)
+	}
+	if after := collect(t, r).CXX; after.ID == before.ID {
+		t.Error("the compiler of another installation has the same identity")
+	}
+}
+
 // A memo names tools and their command lines: one that is damaged in any byte, cut off, or
 // another's is none.
 func TestDamagedMemo(t *testing.T) {
