@@ -3,13 +3,17 @@
 GO ?= go
 BIN = bin/kbuild
 
-.PHONY: all demo test test-all test-toolkits torture race lint bench dist wheel install clean
+.PHONY: all kbench demo test test-all test-toolkits torture race lint bench dist wheel install clean
 
 all: $(BIN)
 
 $(BIN): FORCE
 	@command -v $(GO) >/dev/null || { echo "make: Go 1.26 or newer is needed: https://go.dev/dl" >&2; exit 1; }
 	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/kbuild ./cmd/kbuild-cc ./cmd/kbuild-remote # without cgo it starts in a millisecond less
+
+# The benchmarks against other tools are a module of their own.
+kbench:
+	cd cmd/kbench && CGO_ENABLED=0 $(GO) build -o ../../bin/ .
 
 demo: $(BIN)
 	@.ci/toolkit.sh
@@ -46,6 +50,8 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff
+	staticcheck=$$($(GO) tool -n staticcheck) && cd cmd/kbench && $(GO) mod tidy -diff && $(GO) vet ./... && $$staticcheck ./... && \
+		$(GO) test -vet=off ./...
 
 bench:
 	$(GO) test -timeout 0 -run - -bench . ./...

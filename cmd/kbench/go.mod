@@ -1,0 +1,3 @@
+module github.com/kbuild-dev/kbuild/cmd/kbench
+
+go 1.26.0
