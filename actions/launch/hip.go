@@ -69,7 +69,7 @@ func (f *facts) collectHIP(ctx context.Context) (err error) {
 		}
 		codes = append(codes, code)
 	}
-	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, append(slices.Clone(f.env.Key), "PATH="+os.Getenv("PATH")))
+	f.openSteps()
 	return f.learnHIP(ctx, codes)
 }
 

@@ -5,12 +5,10 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -125,23 +123,13 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 	if err != nil {
 		return nil, nil, Left{err.Error()}
 	}
-	for i, arg := range argv {
-		if strings.ContainsAny(arg, "$`") {
-			return nil, nil, leave("%s: nvcc has a shell expand it", arg)
-		}
-		for _, pass := range []string{"-Xcudafe", "-Xcicc", "-Xfatbin", "-Xnvvm"} {
-			if (strings.HasPrefix(arg, pass) || i > 0 && argv[i-1] == pass) && filesOfPasses().MatchString(arg) {
-				return nil, nil, leave("%s may write a file", arg)
-			}
-		}
-	}
 	for _, name := range run.Names(run.PassOptions) {
 		if value := os.Getenv(name); strings.ContainsAny(value, "@$`") || strings.Contains(value, "optf") || strings.Contains(value, "options-file") {
 			return nil, nil, leave("%s names a file of options", name)
 		}
 	}
 	for _, name := range run.Names(run.NVCCOptions) {
-		if err := plainFlags(strings.Fields(os.Getenv(name))); err != nil {
+		if err := nvcc.PlainFlags(strings.Fields(os.Getenv(name))); err != nil {
 			return nil, nil, leave("%s: %v", name, err)
 		}
 	}
@@ -150,24 +138,6 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 		return nil, nil, Left{err.Error()}
 	}
 	return c, files, nil
-}
-
-// filesOfPasses matches parts of options by which passes write files.
-var filesOfPasses = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`list|xref|output|file|embedded`) })
-
-// plainFlags returns an error if flags of the environment name files or a compiler.
-func plainFlags(flags []string) error {
-	if len(flags) == 0 {
-		return nil
-	}
-	c, err := nvcc.ReadCommand(slices.Concat([]string{"nvcc", "-c", "kbuild.cu", "-MD"}, flags))
-	switch {
-	case err != nil:
-		return err
-	case c.Output != "kbuild.o" || c.Deps == nil || *c.Deps != (nvcc.Dependencies{File: "kbuild.d", Target: "kbuild.o"}) || c.CCBin != "" || c.Mode == "lto" || slices.Contains(flags, "-MD"):
-		return errors.New("it names files, or a compiler")
-	}
-	return nil
 }
 
 // facts is what is known of the toolkit and the command.
@@ -185,7 +155,6 @@ type facts struct {
 	steps    *probe.Steps
 	passes   *nvcc.CompilePasses // nil for a link
 	link     *nvcc.LinkPasses
-	dryRun   nvcc.DryRun
 }
 
 // collect collects what an nvcc command depends on, and queries nvcc.
@@ -214,14 +183,18 @@ func (f *facts) collect(ctx context.Context) error {
 		return err
 	}
 	if f.command.CCBin == "" {
-		file, err := ownCompiler(run.Text)
+		dir, path := nvcc.SearchedFor(run.Text)
+		if path == "" {
+			return leave("nvcc --dryrun does not say where it finds gcc")
+		}
+		file, err := quick.LookIn(path, "gcc")
 		if err == nil {
 			err = notWrapper(file)
 		}
 		if err != nil {
 			return err
 		}
-		if isScript(file) && filepath.Dir(file) != ownFolder(run.Text) {
+		if isScript(file) && filepath.Dir(file) != dir {
 			return leave("%s is a script, which may ask for any variable", file)
 		}
 		if file != f.CUDA.HostCXX.Path {
@@ -269,14 +242,18 @@ func (f *facts) ask(ctx context.Context) (run toolchain.DryRun, err error) {
 	if missing := nvcc.Missing(f.CUDA.Programs); missing != "" {
 		return run, leave("%s", missing)
 	}
-	// the answer has the path of gcc
-	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, append(slices.Clone(f.env.Key), "PATH="+os.Getenv("PATH")))
+	f.openSteps()
 	return f.dry(ctx)
+}
+
+// openSteps reads the answers of drivers that are known. An answer has paths of programs.
+func (f *facts) openSteps() {
+	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, append(slices.Clone(f.env.Key), "PATH="+os.Getenv("PATH")))
 }
 
 // dry returns the dry run of nvcc for the command with more options.
 func (f *facts) dry(ctx context.Context, more ...string) (run toolchain.DryRun, err error) {
-	argv, source := f.wholeArgv(), f.command.Source
+	argv, source := f.command.Whole(f.output(), depfile), f.command.Source
 	if n := len(f.command.Linked); n > 0 {
 		argv = append(argv[:len(argv)-n], toolchain.QueryInput)
 	}
@@ -341,26 +318,6 @@ func onlyStarts(file string) bool {
 	return true
 }
 
-// ownFolder returns the folder of the toolkit's programs.
-func ownFolder(dryRun string) string {
-	for line := range strings.Lines(dryRun) {
-		if dir, ok := strings.CutPrefix(strings.TrimSpace(line), "#$ _HERE_="); ok {
-			return dir
-		}
-	}
-	return ""
-}
-
-// ownCompiler returns the gcc that nvcc finds by itself, in the PATH of its steps.
-func ownCompiler(dryRun string) (string, error) {
-	for line := range strings.Lines(dryRun) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "#$ PATH="); ok {
-			return quick.LookIn(path, "gcc")
-		}
-	}
-	return "", leave("nvcc --dryrun does not say where it finds gcc")
-}
-
 // The files of a compile have the same names in every compile, since a compiler may write them into
 // its outputs. See place.go.
 const (
@@ -369,60 +326,32 @@ const (
 	depfile  = placeDir + "/made.d"
 )
 
-// wholeArgv returns the command in the form that the planner uses.
-func (f *facts) wholeArgv() []string {
-	if c := f.command; c.Linked != nil {
-		return append(append(slices.Clone(c.Argv), "-o", f.output()), c.Linked...)
-	}
-	return append(slices.Clone(f.command.Argv), "-MD", "-MF", depfile, "-o", f.output(), f.command.Source)
-}
-
 // output returns the temporary name of the command's output.
 func (f *facts) output() string { return output + filepath.Ext(f.command.Output) }
 
 // learn finds the passes in the dry run of nvcc.
-func (f *facts) learn(run toolchain.DryRun) error {
-	var err error
-	if f.dryRun, err = nvcc.ParseDryRun(run.Text); err != nil {
-		return leave("nvcc --dryrun: %v", err)
-	}
+func (f *facts) learn(run toolchain.DryRun) (err error) {
 	if f.command.Linked != nil {
-		return f.learnLink(run)
+		if f.link, err = nvcc.LearnLink(run.Text); err == nil && f.link.Host == nil {
+			return leave("the link makes no object")
+		}
+	} else if f.passes, err = nvcc.LearnCompile(run.Text); err == nil {
+		if err := f.passes.RefusedAlone(f.CUDA, f.command.Output); err != nil {
+			return Left{err.Error()}
+		}
 	}
-	if f.passes, err = nvcc.LearnCompile(run.Text); err != nil {
+	if err != nil {
 		return leave("nvcc --dryrun: %v", err)
-	}
-	if len(f.passes.TileIRAS) > 0 {
-		return leave("it compiles tile code")
-	}
-	if err := f.passes.Refused(f.CUDA); err != nil {
-		return Left{err.Error()}
-	}
-	if f.passes.Host == nil {
-		return nil
-	}
-	options := f.passes.Host.Unplaced()
-	beside := host.BesideObject(f.CUDA.HostCXX.Family, options, f.command.Output)
-	if beside.Named || beside.Unkept != "" {
-		return leave("the host compiler writes or reads files beside the object")
-	}
-	if i := slices.IndexFunc(options, func(o string) bool {
-		return slices.Contains([]string{"-v", "-###", "-H", "-Q", "-ftime-report", "-fmem-report"}, o) || strings.HasPrefix(o, "-M") || strings.HasPrefix(o, "-Wp,")
-	}); i >= 0 {
-		return leave("%s is for the host compiler", options[i])
 	}
 	return nil
 }
 
-// learnLink finds the passes of a device link.
-func (f *facts) learnLink(run toolchain.DryRun) (err error) {
-	if f.link, err = nvcc.LearnLink(run.Text); err != nil {
-		return leave("nvcc --dryrun: %v", err)
+// dryRun returns the steps of the command.
+func (f *facts) dryRun() nvcc.DryRun {
+	if f.link != nil {
+		return f.link.DryRun
 	}
-	if f.link.Host == nil {
-		return leave("the link makes no object")
-	}
-	return nil
+	return f.passes.DryRun
 }
 
 // build is a split compile.
@@ -451,7 +380,7 @@ func (b *build) plan() error {
 		return b.graph.Seal()
 	}
 	c, k := b.command, b.CUDA
-	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
+	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.command.Whole(b.output(), depfile), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
 	u := toolchain.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Named: b.name(), Plan: &toolchain.Plan{}, Layout: toolchain.Layout{BuildDir: placeDir}, Files: c.Deps != nil || b.launch.Base.Dir != "", Own: c.Deps != nil && c.Deps.Own, Plain: true}
 	if b.link != nil {
@@ -646,7 +575,7 @@ func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
 // sources returns the files that the texts of all passes come from, in the order of the passes.
 func (b *build) sources(ctx context.Context) (files []string, err error) {
 	name := placeDir + "/files"
-	for _, a := range b.ordered() {
+	for _, a := range b.command.Order(b.dryRun(), b.graph.Actions) {
 		if a.Step().FilesOutput == "" {
 			continue
 		}
@@ -677,77 +606,9 @@ func (b *build) inOrder() string {
 		return string(b.printed[b.graph.Actions[0].ID])
 	}
 	var text strings.Builder
-	text.WriteString(b.dryRun.Said)
-	for _, a := range b.ordered() {
+	text.WriteString(b.dryRun().Said)
+	for _, a := range b.command.Order(b.dryRun(), b.graph.Actions) {
 		text.Write(b.printed[a.ID])
 	}
 	return text.String()
-}
-
-// ordered returns the actions in the order in which nvcc runs the passes, and then those that nvcc
-// does not run.
-func (b *build) ordered() (actions []*graph.Action) {
-	rest := slices.Clone(b.graph.Actions)
-	take := func(is func(*graph.Action) bool) {
-		if i := slices.IndexFunc(rest, is); i >= 0 {
-			actions = append(actions, rest[i])
-			rest = slices.Delete(rest, i, i+1)
-		}
-	}
-	if b.command.Deps != nil { // then nvcc preprocesses first, and in the order of the command
-		archs := b.command.Archs()
-		for _, step := range b.dryRun.Steps { // if the command names no architecture
-			if arch := stepArch(step); arch != "" && slices.Contains(step.Argv, "-E") {
-				archs = append(archs, "compute_"+arch)
-			}
-		}
-		for _, arch := range append(archs, "host") {
-			take(func(a *graph.Action) bool { return a.Kind == graph.Preprocess && slices.Contains(a.Archs, arch) })
-		}
-	}
-	for _, step := range b.dryRun.Steps {
-		take(func(a *graph.Action) bool { return matches(a, step) })
-	}
-	return append(actions, rest...)
-}
-
-// matches reports whether an action does the work of a step of nvcc.
-func matches(a *graph.Action, s nvcc.Step) bool {
-	arch := stepArch(s)
-	of := len(a.Archs) == 1 && strings.TrimPrefix(strings.TrimPrefix(a.Archs[0], "compute_"), "sm_") == arch
-	switch s.Tool {
-	case "gcc":
-		if slices.Contains(s.Argv, "-E") {
-			return a.Kind == graph.Preprocess && (of || arch == "" && slices.Contains(a.Archs, "host"))
-		}
-		return a.Kind == graph.HostPart
-	case "cicc":
-		return a.Kind == graph.CICC && of
-	case "ptxas":
-		return a.Kind == graph.PTXAS && of
-	case "cudafe++":
-		return a.Kind == graph.Cudafe
-	case "fatbinary":
-		return a.Kind == graph.Fatbinary
-	case "nvlink":
-		return a.Kind == graph.NVLink && of
-	}
-	return false
-}
-
-// stepArch returns the architecture that a step is for, "90a".
-func stepArch(s nvcc.Step) string {
-	for i, w := range s.Argv {
-		if v, ok := strings.CutPrefix(w, "-D__CUDA_ARCH__="); ok { // 900, also for 90a
-			return strings.TrimSuffix(v, "0")
-		}
-		v, joined := strings.CutPrefix(w, "-arch=")
-		if w == "-arch" && i+1 < len(s.Argv) {
-			v, joined = s.Argv[i+1], true
-		}
-		if joined {
-			return strings.TrimPrefix(strings.TrimPrefix(v, "compute_"), "sm_")
-		}
-	}
-	return ""
 }

@@ -56,20 +56,15 @@ func (ds *Diagnostics) CheckDepends(t *Target, flags ...[]string) {
 // the manifest's flags, for positions.
 func (ds *Diagnostics) BesideObject(t *Target, a *graph.Action, family string, options []string, flags *manifest.Flags, seed ...string) bool {
 	beside := host.BesideObject(family, options, a.Outputs[0])
-	ds.CheckUnkept(t, a.Name, beside, flags)
-	if !beside.Named {
-		return false
-	}
-	ds.CheckSources(t, a, beside.Files, flags)
-	a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
-	if beside.Seed {
+	ds.addBeside(t, a, beside, flags)
+	if beside.Seed && beside.Named {
 		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, seed...)
 	}
-	if beside.Folder { // programs write profiles into that folder, whatever folder they run in
+	if beside.Folder && beside.Named { // programs write profiles into that folder, whatever folder they run in
 		a.CwdInKey = true
 		a.Env = slices.DeleteFunc(a.Env, func(e string) bool { return e == Anywhere })
 	}
-	return true
+	return beside.Named
 }
 
 // Seed returns an option that makes gcc derive its unique names from the source, instead of a
@@ -80,10 +75,13 @@ func (l Layout) Seed(t *Target, source string) string {
 
 // BesideLink is BesideObject for a link.
 func (ds *Diagnostics) BesideLink(t *Target, a *graph.Action) {
-	beside := host.BesideLink(t.Flags.Link)
-	ds.CheckUnkept(t, a.Name, beside, &t.Flags)
-	if beside.Named {
-		ds.CheckSources(t, a, beside.Files, &t.Flags)
+	ds.addBeside(t, a, host.BesideLink(t.Flags.Link), &t.Flags)
+}
+
+// addBeside adds files to the outputs of a.
+func (ds *Diagnostics) addBeside(t *Target, a *graph.Action, beside host.Beside, flags *manifest.Flags) {
+	if ds.CheckUnkept(t, a.Name, beside, flags); beside.Named {
+		ds.CheckSources(t, a, beside.Files, flags)
 		a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
 	}
 }

@@ -47,8 +47,6 @@ func (k *Toolchain) Ready(b *toolchain.Build, p *toolchain.Plan, pos manifest.Po
 	return k.Compiler != nil
 }
 
-func (k *Toolchain) driver() Driver { return Driver{Path: k.Driver.Path} }
-
 // Reads implements toolchain.Toolchain.
 func (k *Toolchain) Reads(m toolchain.Member) (lto, rdc bool) {
 	return false, m.Relocatable && !m.NVLinkReads()
@@ -78,7 +76,7 @@ func (k *Toolchain) Compile(r toolchain.CompileRequest) (c toolchain.Compiled) {
 	c.NotBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
 	k.checkLibs(b, &c.Plan, t)
 	o := k.options(&c.Plan, t, s, r.Searched(s))
-	whole := r.Command(codes, k.driver().Compile(r.Compile(codes), clang.ID(t.Label, s.Path, s.Partition), o), k.Environ(), "hip")
+	whole := r.Command(codes, k.compileArgv(r.Compile(codes), clang.ID(t.Label, s.Path, s.Partition), o), k.Environ(), "hip")
 	c.OK = true
 	u := clang.Unit(b.NewUnit(&c.Plan, whole, r.Output), t, s, s.Flags.HIP)
 

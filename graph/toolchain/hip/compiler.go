@@ -7,7 +7,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
-// Compiler is an installed HIP compiler.
+// Compiler is an installed HIP compiler: hipcc, or the clang that it runs. Both accept the same
+// options. hipcc adds options of its own, which its dry run shows (LearnCompile).
 type Compiler struct {
 	Driver toolchain.Tool // hipcc or a clang; its ID covers everything that it runs
 

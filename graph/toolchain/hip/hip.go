@@ -14,12 +14,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 )
 
-// Driver builds the command lines of hipcc, or of the clang that it runs. Both accept the same
-// options. hipcc adds options of its own, which its dry run shows (LearnCompile).
-type Driver struct {
-	Path string // of hipcc, amdclang++ or clang++
-}
-
 // modeArgs returns the options of a mode. -fgpu-rdc keeps the device code as LLVM bitcode, which
 // lld links and optimises as a whole. -foffload-lto prepares it for that (whole-program
 // visibility).
@@ -33,20 +27,20 @@ func modeArgs(mode string) []string {
 	return []string{"-fno-gpu-rdc"}
 }
 
-// Compile returns the argv of the unsplit compile of one source. id is for -cuid, see
+// compileArgv returns the argv of the unsplit compile of one source. id is for -cuid, see
 // clang.Commands.
-func (h Driver) Compile(c toolchain.Compile, id string, o toolchain.Options) []string {
-	argv := append([]string{h.Path}, offloadArchs(c.Codes)...)
+func (k *Compiler) compileArgv(c toolchain.Compile, id string, o toolchain.Options) []string {
+	argv := append([]string{k.Driver.Path}, offloadArchs(c.Codes)...)
 	argv = append(argv, modeArgs(c.Mode)...)
 	argv = append(argv, clang.Args(o)...)
 	argv = append(argv, clang.CUID+id, "-MD", "-MF", c.Depfile, "-c", "-x", "hip", c.Source)
 	return append(argv, "-o", c.Output)
 }
 
-// Link returns the argv of the unsplit link of objects with device code. With -fgpu-rdc it links
+// linkArgv returns the argv of the unsplit link of objects with device code. With -fgpu-rdc it links
 // the device code of inputs. o.Flags selects the driver.
-func (h Driver) Link(codes []gencode.Code, mode string, o toolchain.Options, inputs []string, output string) []string {
-	argv := append([]string{h.Path}, offloadArchs(codes)...)
+func (k *Compiler) linkArgv(codes []gencode.Code, mode string, o toolchain.Options, inputs []string, output string) []string {
+	argv := append([]string{k.Driver.Path}, offloadArchs(codes)...)
 	argv = slices.Concat(argv, modeArgs(mode), o.Flags)
 	argv = append(argv, clang.Optimisation(o)...)
 	for _, f := range o.LLD {

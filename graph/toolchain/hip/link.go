@@ -113,7 +113,7 @@ func (h *link) inOnePiece(r toolchain.LinkRequest, l *toolchain.Linked) []string
 	l.Host = r.WithObjects(objects)
 	o := h.options()
 	o.LLD = h.t.Flags.LLD
-	command := h.driver().Link(h.t.Codes.GFX, h.mode, o, nil, "")
+	command := h.linkArgv(h.t.Codes.GFX, h.mode, o, nil, "")
 	command = command[:len(command)-2]
 	h.plain = append(slices.Clone(command), host.Link("", l.Host)[1:]...)
 	return command
@@ -139,7 +139,7 @@ func (h *link) learn() (*Link, error) {
 	if err := h.oneCommand(); err != nil {
 		return nil, err
 	}
-	argv := h.driver().Link(h.t.Codes.GFX, h.mode, h.options(), []string{toolchain.QueryInput}, toolchain.AskOutput)
+	argv := h.linkArgv(h.t.Codes.GFX, h.mode, h.options(), []string{toolchain.QueryInput}, toolchain.AskOutput)
 	q := toolchain.Question{Tool: "hip", Args: clang.Query(argv, "", "", "")}
 	h.asked = q.Key()
 	link, err := toolchain.Learn(&h.b.Answers, q, func(text string) (*Link, error) {

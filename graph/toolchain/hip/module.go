@@ -87,7 +87,7 @@ func (m *module) finish(s *manifest.Source, kind string, code []toolchain.Artifa
 	}
 	c := toolchain.Compile{Source: clang.QuerySource, Output: toolchain.AskOutput, Mode: "whole", Codes: m.t.Codes.GFX}
 	how, err := m.learnModule(&graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}},
-		m.driver().Compile(c, "", toolchain.Options{Flags: CompressOptions(m.t.Flags.HIP)}), c)
+		m.compileArgv(c, "", toolchain.Options{Flags: CompressOptions(m.t.Flags.HIP)}), c)
 	if err != nil {
 		m.fault(err)
 		return
@@ -145,7 +145,7 @@ func (m *module) emit(s *manifest.Source, kind string) (arts []toolchain.Artifac
 	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: m.t.Codes.GFX}
 	whole := &graph.Action{Name: s.Path, Mode: mode, Env: m.Environ(), Inputs: []string{s.Path}, OrderOnly: m.Headers, SearchDirs: inc,
 		Tools: []string{"hip"}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}
-	passes, err := m.learnModule(whole, m.driver().Compile(c, "", m.options(&m.Plan, m.t, *s, inc)), c)
+	passes, err := m.learnModule(whole, m.compileArgv(c, "", m.options(&m.Plan, m.t, *s, inc)), c)
 	if err != nil {
 		m.fault(err)
 		return nil

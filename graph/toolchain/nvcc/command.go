@@ -74,6 +74,9 @@ func emits(option string) string {
 // ReadCommand parses the arguments of nvcc, with option files expanded. The error is the reason why
 // the command passes through to nvcc.
 func ReadCommand(argv []string) (*Command, error) {
+	if err := refused(argv); err != nil {
+		return nil, err
+	}
 	r := commandReader{Command: Command{Argv: argv[:1:1], Mode: "whole"}}
 	options, err := SplitOptions(argv[1:])
 	if err != nil {

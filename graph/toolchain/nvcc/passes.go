@@ -83,7 +83,7 @@ const ListMacro = "__CUDA_ARCH_LIST__"
 
 // CompilePasses holds the passes of one `nvcc -c`, `-dc`, `-ptx`, `-cubin` or `-fatbin`.
 type CompilePasses struct {
-	Env        []string
+	DryRun
 	Preprocess map[string]*Pass // by "compute_80" and "host"; each writes one RoleText
 	CICC       []*Pass          // one for each virtual architecture
 
@@ -100,18 +100,16 @@ type CompilePasses struct {
 	Cudafe     *Pass  // nil if the output is no object
 	Host       *Pass  // g++ -c of RoleHostCode, nil if the output is no object
 	Primary    string // the architecture whose stub the host code includes
-	Said       string
 
 	texts []*Pass
 }
 
 // LinkPasses holds the passes of one `nvcc -dlink`.
 type LinkPasses struct {
-	Env       []string
+	DryRun
 	NVLink    []*Pass
 	Fatbinary *Pass // nil if the output is a cubin or PTX
 	Host      *Pass // g++ -c of the toolkit's link.stub; nil if the output is no object
-	Said      string
 }
 
 // LearnCompile parses the dry run of a compile into its passes.
@@ -121,7 +119,7 @@ func LearnCompile(text string) (*CompilePasses, error) {
 		return nil, err
 	}
 	l := &learner{files: map[string]Role{QuerySource: RoleSource, toolchain.AskOutput: RoleOutput}, stubs: map[string]string{}}
-	c := &CompilePasses{Env: d.Env, Said: d.Said, Preprocess: map[string]*Pass{}}
+	c := &CompilePasses{DryRun: d, Preprocess: map[string]*Pass{}}
 	for _, s := range d.Steps {
 		p, err := l.step(s)
 		if err != nil {
@@ -287,7 +285,7 @@ func LearnLink(text string) (*LinkPasses, error) {
 		return nil, err
 	}
 	l := &learner{files: map[string]Role{toolchain.QueryInput: RoleLinkInput, toolchain.AskOutput: RoleOutput}}
-	c := &LinkPasses{Env: d.Env, Said: d.Said}
+	c := &LinkPasses{DryRun: d}
 	var all []*Pass
 	for _, s := range d.Steps {
 		p, err := l.step(s)
