@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -56,11 +57,12 @@ func cFor(cxx string) string {
 // gcc identifies a compiler by the programs it runs and the files it links on its own account.
 func (w *hostEnv) gcc(path string) toolchain.Tool {
 	version, err := w.version(path)
-	if err != nil {
-		return toolchain.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
-	}
-	text, err := w.answer(path, "--version")
-	if err != nil {
+	text, err2 := w.answer(path, "--version")
+	if err = cmp.Or(err, err2); err != nil {
+		// It may work once what it runs or loads has changed.
+		w.reads(path)
+		w.follow(path, map[string]string{}, map[string]bool{})
+		w.sharedLibs(path)
 		return toolchain.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
 	parts := map[string]string{"driver": path}

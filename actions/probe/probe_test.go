@@ -225,6 +225,26 @@ case $1 in -dump*) echo 12.2.0;; -print*) echo "$here/cc1plus";; esac
 	}
 }
 
+// A C compiler that does not work is queried again when it, or the program that it runs, changes.
+func TestRepairedCompiler(t *testing.T) {
+	bin := compilers(t)
+	r := Request{Env: env(map[string]string{"PATH": bin}), MemoPath: t.TempDir()}
+	gcc := filepath.Join(bin, "gcc")
+	works, _ := os.ReadFile(gcc)
+	write(t, gcc, "#!/bin/sh\nexit 1\n", 0o755)
+	if f := collect(t, r); f.CC.Error == "" {
+		t.Fatal("a compiler that fails works")
+	}
+	write(t, gcc, "#!/bin/sh\nexec "+bin+"/gcc-12 \"$@\"\n", 0o755)
+	if f := collect(t, r); !strings.Contains(f.CC.Error, "127") {
+		t.Error("a compiler that fails in another way:", f.CC.Error)
+	}
+	write(t, filepath.Join(bin, "gcc-12"), string(works), 0o755)
+	if f := collect(t, r); f.CC.Error != "" {
+		t.Error("it was repaired:", f.CC.Error)
+	}
+}
+
 // A memo names tools and their command lines: one that is damaged in any byte, cut off, or
 // another's is none.
 func TestDamagedMemo(t *testing.T) {

@@ -135,8 +135,10 @@ func (w *hostEnv) meant(word, script string) (files []string) {
 			files = append(files, p)
 		}
 	}
-	if len(files) == 0 && !exists(own) { // a folder is not a program
-		w.absent[own] = true
+	for _, p := range []string{word, own} {
+		if len(files) == 0 && filepath.IsAbs(p) && !exists(p) { // a folder is not a program
+			w.absent[p] = true
+		}
 	}
 	return files
 }
