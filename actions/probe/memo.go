@@ -52,7 +52,10 @@ func (r Request) remembered() (f plan.Facts, observed []cache.Observation, ok bo
 		return f, nil, false
 	}
 	value, observed, ok := trace.Load(file, key, "/")
-	return f, observed, ok && json.Unmarshal(value, &f) == nil
+	if ok {
+		ok = json.Unmarshal(value, &f) == nil
+	}
+	return f, observed, ok
 }
 
 // remember stores the facts and returns what they were made from, nil if that is not known. Facts
