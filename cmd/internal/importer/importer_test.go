@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -19,7 +18,20 @@ var update = flag.Bool("update", false, "write the goldens anew")
 
 // What testdata holds of build trees becomes the manifest that stands behind it.
 func TestGoldens(t *testing.T) {
-	files, _ := filepath.Glob("testdata/*.txtar")
+	compareGoldens(t, "testdata/*.txtar", filepath.Clean, func(t *testing.T, dir string) string {
+		b, err := Find(dir, "", func(text string) { t.Error(text) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(b.Manifest().Text(), dir, "DIR")
+	})
+}
+
+// compareGoldens writes the files of each archive to a folder, under the name that place returns,
+// and compares the manifest that read returns for the folder with the kernels.hcl of the archive.
+func compareGoldens(t *testing.T, archives string, place func(name string) string, read func(t *testing.T, dir string) string) {
+	t.Helper()
+	files, _ := filepath.Glob(archives)
 	if len(files) == 0 {
 		t.Fatal("there is no golden")
 	}
@@ -30,33 +42,23 @@ func TestGoldens(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			var want []byte
+			var want string
 			kept := ar.Files[:0]
 			for _, f := range ar.Files {
 				if f.Name == "kernels.hcl" {
-					want = f.Data
+					want = string(f.Data)
 					continue
 				}
 				kept = append(kept, f)
-				name := filepath.Join(dir, f.Name)
-				if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(name, f.Data, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				write(t, filepath.Join(dir, place(f.Name)), string(f.Data))
 			}
-			b, err := Find(dir, "", func(text string) { t.Error(text) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := bytes.ReplaceAll([]byte(b.Manifest().Text()), []byte(dir), []byte("DIR"))
+			got := read(t, dir)
 			if *update {
-				ar.Files = append(kept, txtar.File{Name: "kernels.hcl", Data: got})
+				ar.Files = append(kept, txtar.File{Name: "kernels.hcl", Data: []byte(got)})
 				if err := os.WriteFile(file, txtar.Format(ar), 0o666); err != nil {
 					t.Fatal(err)
 				}
-			} else if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			} else if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -6,58 +6,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // What testdata holds of trees becomes the manifest that stands behind it. Files below sys and lib
 // are not of the tree, but headers and libraries of the machine.
 func TestSources(t *testing.T) {
-	files, _ := filepath.Glob("testdata/sources/*.txtar")
-	if len(files) == 0 {
-		t.Fatal("there is no golden")
+	place := func(name string) string {
+		if strings.HasPrefix(name, "sys/") || strings.HasPrefix(name, "lib/lib") {
+			return name
+		}
+		return "tree/" + name
 	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			ar, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir()
-			var want []byte
-			kept := ar.Files[:0]
-			for _, f := range ar.Files {
-				if f.Name == "kernels.hcl" {
-					want = f.Data
-					continue
-				}
-				kept = append(kept, f)
-				name := f.Name
-				if !strings.HasPrefix(name, "sys/") && !strings.HasPrefix(name, "lib/lib") {
-					name = "tree/" + name
-				}
-				write(t, filepath.Join(dir, name), string(f.Data))
-			}
-			m := Machine{Includes: []string{filepath.Join(dir, "sys")}}
-			if _, err := os.Stat(filepath.Join(dir, "lib")); err == nil {
-				m.LibDirs = []string{filepath.Join(dir, "lib")}
-			}
-			b, err := ReadSources(filepath.Join(dir, "tree"), m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := []byte(b.Manifest().Text())
-			if *update {
-				ar.Files = append(kept, txtar.File{Name: "kernels.hcl", Data: got})
-				if err := os.WriteFile(file, txtar.Format(ar), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			} else if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	compareGoldens(t, "testdata/sources/*.txtar", place, func(t *testing.T, dir string) string {
+		m := Machine{Includes: []string{filepath.Join(dir, "sys")}}
+		if _, err := os.Stat(filepath.Join(dir, "lib")); err == nil {
+			m.LibDirs = []string{filepath.Join(dir, "lib")}
+		}
+		b, err := ReadSources(filepath.Join(dir, "tree"), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Manifest().Text()
+	})
 }
 
 func write(t testing.TB, name, text string) {
