@@ -75,7 +75,7 @@ type Request struct {
 // AllMemory is the memory of a request that must run alone.
 const AllMemory = int64(1) << 50
 
-// UI is what a client reports to.
+// UI receives the reports of a client.
 type UI interface {
 	// Unshared is called once if the broker cannot be used.
 	Unshared(err error)
@@ -100,7 +100,7 @@ type Client struct {
 	dropped  chan struct{}  // closed when one of them was dropped, and replaced
 }
 
-// host is what the machine has.
+// host holds the resources of the machine.
 type host struct {
 	processors  int
 	memory      int64 // bytes that are available; see row.Measured
@@ -319,7 +319,7 @@ func (l *Lease) arrive(rows []row) error {
 	return l.file.lockByte(l.row.Number)
 }
 
-// limitOf returns a limit of memory; 0 means that there is none.
+// limitOf returns the limit of memory that n means, in bytes; 0 means no limit.
 func limitOf(n int64) int64 {
 	if n <= 0 {
 		return AllMemory

@@ -24,7 +24,7 @@ type user struct {
 	notes
 }
 
-// notes is what a client reports.
+// notes records the reports of a client.
 type notes struct {
 	unshared []string
 	idle     int

@@ -31,7 +31,7 @@ const (
 	sharedMemory     = 10
 )
 
-// child takes leases and gives them back, some in parallel, and writes a byte for each. With 0
+// child takes leases and releases them, some in parallel, and writes a byte for each. With 0
 // rounds it takes one and passes it on to a program that ends with its standard input.
 func child(path string) int {
 	rounds, _ := strconv.Atoi(os.Getenv("BROKER_TEST_ROUNDS"))

@@ -56,7 +56,7 @@ type cudaObject struct {
 	ptx  []*graph.Action // one for each architecture
 }
 
-// Build is what the check asks of a build.
+// Build answers the queries of the check about a build.
 type Build interface {
 	// Maker returns the action that writes a file, or nil.
 	Maker(file string) *graph.Action

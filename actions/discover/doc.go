@@ -13,7 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Config is what discovery needs of the host environment and the build.
+// Config holds the parts of the host environment and the build that discovery needs.
 type Config struct {
 	Tree
 	Env    []string          // the environment of commands, for PATH
@@ -23,7 +23,7 @@ type Config struct {
 	Plain map[string]bool
 }
 
-// Build is what discovery asks of the build that it belongs to.
+// Build answers the queries of discovery about the build that it belongs to.
 type Build interface {
 	// Digest returns the digest of a file's content.
 	Digest(file string) (cache.Digest, error)

@@ -19,7 +19,7 @@ import (
 // then. It keeps and reports all other files, since kbuild cannot know whether they can be built
 // again. It does not follow links out of the tree.
 
-// Cleaned is what Clean did to a build tree, or would do in a dry run.
+// Cleaned reports what Clean did to a build tree, or would do in a dry run.
 type Cleaned struct {
 	Dir string
 	// files that kbuild did not write, and folders that it does not know, with a slash

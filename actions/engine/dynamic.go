@@ -16,7 +16,7 @@ import (
 // other actions of a build. If a command then writes other names, or had none before, the engine
 // reads the manifest and plans again.
 
-// dynamicOutputs is what a build knows of its actions with dynamic outputs.
+// dynamicOutputs holds the state of the actions with dynamic outputs in a build.
 type dynamicOutputs struct {
 	mayRun bool                    // they have not run in this build, and may run
 	ended  map[string]sched.Status // of those that ran or were restored, by first output

@@ -22,7 +22,7 @@ type DryRun struct {
 // NewDryRun returns a dry run of r.
 func NewDryRun(r *Runner) *DryRun { return &DryRun{r: r, unknown: map[string]bool{}} }
 
-// prediction is what a run would do with an action.
+// prediction describes what a run would do with an action.
 type prediction struct {
 	key    actionKey
 	unmade []string      // inputs that would be rebuilt; if there are any, nothing more is known
@@ -91,7 +91,7 @@ func (d *DryRun) mark(a *graph.Action) {
 	}
 }
 
-// Entry is what the shared cache has of an action.
+// Entry describes the record of an action in the shared cache.
 type Entry struct {
 	Action *graph.Action
 	// valid record; nil if there is none: the action was not built, or is not to be shared

@@ -112,7 +112,7 @@ type Runner struct {
 	counters cache.Counters
 }
 
-// pending is what is known about an action between Check and the end of Execute.
+// pending holds what is known about an action between Check and the end of Execute.
 type pending struct {
 	key     actionKey
 	reason  string

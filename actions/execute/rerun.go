@@ -113,7 +113,7 @@ func (again *Rerun) CopyOutput(i int, name string) error {
 	return regular.Copy(again.r.outputFile(again.Action, i, again.dir), name)
 }
 
-// Log is what strace wrote about a command that ran in a folder.
+// Log holds the output of strace about a command that ran in a folder.
 type Log struct{ File, Dir string }
 
 // Logs returns the logs of the action's commands. A command that did not run has no file.

@@ -140,7 +140,7 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 	return c, files, nil
 }
 
-// facts is what is known of the toolkit and the command.
+// facts holds what is known about the toolkit and the command.
 type facts struct {
 	launch  *Launch
 	command *nvcc.Command // nil for a host compile

@@ -25,7 +25,7 @@ func (e Environment) Get(name string) string {
 	return value
 }
 
-// Use is what a variable of the environment matters to.
+// Use is a set of the things that an environment variable can affect.
 type Use uint16
 
 const (

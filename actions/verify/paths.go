@@ -11,7 +11,7 @@ import (
 // changes.
 type walker map[string]entry
 
-// entry is what exists at a path: a folder, a link with its text, another file, or nothing.
+// entry describes what exists at a path: a folder, a link with its text, another file, or nothing.
 type entry struct {
 	mode os.FileMode // irregular if nothing exists
 	link string

@@ -66,7 +66,7 @@ type Toolchain interface {
 	Reads(Member) (lto, rdc bool)
 }
 
-// Build is what the requests of one plan have in common.
+// Build holds what the requests of one plan have in common.
 type Build struct {
 	Layout
 	Root         string // of the project

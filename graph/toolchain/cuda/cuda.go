@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Host is what a toolchain for CUDA finds in the host environment and in the project.
+// Host holds what a toolchain for CUDA finds in the host environment and in the project.
 type Host struct {
 	*Toolkit        // nil if none was found
 	Missing  string // why there is no toolkit: what was searched for, where, and what to do

@@ -16,7 +16,7 @@ import (
 // (11.8 and 12.4; nvlink passes on the lines of the ptxas inside it). A called function that is not
 // a kernel has properties but no registers.
 
-// Function is what one function of device code uses, by ptxas.
+// Function holds the resources that a function of device code uses, as ptxas reports them.
 type Function struct {
 	Name        string // mangled
 	Arch        string // "sm_80"
