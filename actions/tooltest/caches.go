@@ -14,8 +14,8 @@ import (
 // stops with the test.
 func BuildGrid(t testing.TB) (address string) {
 	t.Helper()
-	program, env := bgd(t)
-	host := freePort(t)
+	program, env := BuildGridProgram(t)
+	host := FreePort(t)
 	config := filepath.Join(t.TempDir(), "buildgrid.yml")
 	write(t, config, fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
 storages: [!lru-storage &cas {size: 2GB}]
@@ -25,12 +25,12 @@ thread-pool-size: 20
 `, host))
 	cmd := exec.Command(program, "server", "start", config)
 	cmd.Env = env
-	serve(t, cmd, host)
+	Serve(t, cmd, host)
 	return "grpc://" + host
 }
 
-// bgd returns BuildGrid's program, and the environment that it needs.
-func bgd(t testing.TB) (program string, env []string) {
+// BuildGridProgram returns BuildGrid's program, and the environment that it needs.
+func BuildGridProgram(t testing.TB) (program string, env []string) {
 	t.Helper()
 	Broad(t)
 	dir := os.Getenv("KBUILD_TEST_BUILDGRID") // pip installed it there
@@ -53,7 +53,7 @@ func Nginx(t testing.TB) (address, data string) {
 	if _, err := os.Stat(program); err != nil {
 		Missing(t, "nginx")
 	}
-	host, dir := freePort(t), t.TempDir()
+	host, dir := FreePort(t), t.TempDir()
 	data = filepath.Join(dir, "data")
 	for _, d := range []string{data, filepath.Join(dir, "tmp")} {
 		if err := os.Mkdir(d, 0o777); err != nil {
@@ -73,12 +73,12 @@ http { access_log off; client_body_temp_path %[1]s/tmp; fastcgi_temp_path %[1]s/
     location ~ "^/[A-Za-z0-9._/-]+/(ac|cas)/[0-9a-f]{64}$" { dav_methods PUT; create_full_put_path on; }
     location / { return 403; } } }
 `, dir, user, host))
-	serve(t, exec.Command(program, "-e", filepath.Join(dir, "error.log"), "-c", config), host)
+	Serve(t, exec.Command(program, "-e", filepath.Join(dir, "error.log"), "-c", config), host)
 	return "http://" + host, data
 }
 
-// serve runs a server until the test ends, and waits until it accepts connections.
-func serve(t testing.TB, cmd *exec.Cmd, host string) {
+// Serve runs a server until the test ends, and waits until it accepts connections.
+func Serve(t testing.TB, cmd *exec.Cmd, host string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -116,8 +116,8 @@ func serve(t testing.TB, cmd *exec.Cmd, host string) {
 	}
 }
 
-// freePort returns an unused local address.
-func freePort(t testing.TB) string {
+// FreePort returns an unused local address.
+func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -45,7 +45,6 @@ var allowed = map[string]string{
 	"graph/modinfo":                "graph/gencode",
 	"graph/plan":                   "hcl/manifest graph graph/fileset graph/gencode graph/modinfo graph/toolchain graph/toolchain/host graph/toolchain/cuda graph/toolchain/nvcc graph/toolchain/hip graph/toolchain/clangcuda",
 	"actions/tooltest":             "",
-	"actions/tooltest/worker":      "actions/tooltest actions/strace",
 	"actions/strace":               "",
 	"actions/advice":               "graph graph/gencode actions/fatbin actions/modules cache",
 	"actions/toolkit":              "graph/toolchain actions/run cache/regular",

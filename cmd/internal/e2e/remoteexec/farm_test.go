@@ -4,7 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -18,15 +17,15 @@ func TestMain(m *testing.M) {
 var shared farms
 
 type farms struct {
-	unused []*tooltest.Farm
+	unused []*server
 	ends   []func()
 }
 
 // take gives an instance that nobody has used.
-func (f *farms) take(t *testing.T) *tooltest.Farm {
+func (f *farms) take(t *testing.T) *server {
 	t.Helper()
 	if len(f.unused) == 0 {
-		f.unused = tooltest.StartFarm(lasting{t, f}, 14)
+		f.unused = startServers(lasting{t, f}, 14)
 	}
 	farm := f.unused[0]
 	f.unused = f.unused[1:]

@@ -11,8 +11,6 @@ import (
 
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 
-	"github.com/kbuild-dev/kbuild/actions/tooltest"
-	"github.com/kbuild-dev/kbuild/actions/tooltest/worker"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -30,7 +28,7 @@ func TestFailure(t *testing.T) {
 	p := local.Checkout(t, "another", "check out")
 	args := []string{"-k", "0", "plain", "solver", "early", "late"}
 	here := build(&local, append(args, "-j2")...)
-	worker.StartUntraced(t, farm, 2, newGates(t, p).passing)
+	startUntraced(t, farm, 2, newGates(t, p).passing)
 	there := build(p, elsewhere(farm, args...)...)
 	for name, text := range map[string]string{"ptxas src/half.cu": "Not a name of any known instruction", "cicc src/twice.cu": `src/twice.cu(3): error: identifier "nothing_of_that_name" is undefined`} {
 		if !strings.HasPrefix(here.messages[name], "failed") || !strings.Contains(here.messages[name], text) {
@@ -62,11 +60,11 @@ func newFaults(t *testing.T) *faults {
 // build builds with workers that do something wrong, of which do tells with the first command.
 // Nothing else is built than here, and there is one warning at most, with text, or none where that
 // is "".
-func (f *faults) build(t *testing.T, farm *tooltest.Farm, text string, do func(*worker.Job) (*re.ActionResult, error)) built {
+func (f *faults) build(t *testing.T, farm *server, text string, do func(*job) (*re.ActionResult, error)) built {
 	t.Helper()
 	p := f.project.Checkout(t, "another", "check out")
 	g := newGate(t, p, "early")
-	worker.StartUntraced(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
+	startUntraced(t, farm, 2, func(j *job) (*re.ActionResult, error) {
 		r, err := do(j)
 		g.open()
 		return r, err
@@ -89,8 +87,8 @@ func digest(r *re.ActionResult, d *re.Digest) {
 // Workers that fail make no build fail, and none wrong.
 func TestWorkers(t *testing.T) {
 	f := newFaults(t)
-	spoil := func(to func(j *worker.Job, r *re.ActionResult)) func(*worker.Job) (*re.ActionResult, error) {
-		return func(j *worker.Job) (*re.ActionResult, error) {
+	spoil := func(to func(j *job, r *re.ActionResult)) func(*job) (*re.ActionResult, error) {
+		return func(j *job) (*re.ActionResult, error) {
 			r, err := j.Run()
 			if err == nil {
 				to(j, r)
@@ -106,18 +104,18 @@ func TestWorkers(t *testing.T) {
 	}
 	tests := []struct {
 		name, warning string
-		do            func(*worker.Job) (*re.ActionResult, error)
+		do            func(*job) (*re.ActionResult, error)
 	}{
-		{"all commands fail", "running commands by", func(*worker.Job) (*re.ActionResult, error) {
+		{"all commands fail", "running commands by", func(*job) (*re.ActionResult, error) {
 			return &re.ActionResult{ExitCode: 1, StderrRaw: []byte("this is no computer\n")}, nil
 		}},
-		{"results that cannot be", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
+		{"results that cannot be", "running commands by", spoil(func(_ *job, r *re.ActionResult) {
 			wrong[(turn.Add(1)-1)%int64(len(wrong))](r)
 		})},
-		{"both outputs say something", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
+		{"both outputs say something", "running commands by", spoil(func(_ *job, r *re.ActionResult) {
 			r.StdoutRaw, r.StderrRaw, r.StderrDigest = []byte("one\n"), []byte("two\n"), nil
 		})},
-		{"they die", "", func(*worker.Job) (*re.ActionResult, error) { return nil, worker.ErrDead }},
+		{"they die", "", func(*job) (*re.ActionResult, error) { return nil, errDead }},
 		{"there is none", "", nil},
 	}
 	for _, tt := range tests {
@@ -143,23 +141,23 @@ func TestWorkers(t *testing.T) {
 func TestServers(t *testing.T) {
 	f := newFaults(t)
 	f.project.Env = append(f.project.Env, "KBUILD_REMOTE_PATIENCE=")
-	for name, fault := range map[string]func(*testing.T, *tooltest.Farm){
-		"killed": func(_ *testing.T, farm *tooltest.Farm) { farm.Kill() },
-		"stops":  func(t *testing.T, farm *tooltest.Farm) { farm.Freeze(t) },
+	for name, fault := range map[string]func(*testing.T, *server){
+		"killed": func(_ *testing.T, farm *server) { farm.Kill() },
+		"stops":  func(t *testing.T, farm *server) { farm.Freeze(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			farm := shared.take(t)
 			if name == "killed" { // which others cannot use
-				farm = tooltest.StartFarm(t, 1)[0]
+				farm = startServers(t, 1)[0]
 			}
-			f.build(t, farm, farm.Address, func(*worker.Job) (*re.ActionResult, error) {
+			f.build(t, farm, farm.Address, func(*job) (*re.ActionResult, error) {
 				fault(t, farm)
-				return nil, worker.ErrDead
+				return nil, errDead
 			})
 		})
 	}
 	t.Run("keeps a cache", func(t *testing.T) {
-		farm := &tooltest.Farm{Address: shared.take(t).Cache}
+		farm := &server{Address: shared.take(t).Cache}
 		p := f.project.Checkout(t, "another", "check out")
 		if b := build(p, elsewhere(farm, append(part, "--remote-read-only=false")...)...); b.status != 0 || b.elsewhere > 0 || len(b.warnings) != 1 || !strings.Contains(b.warnings[0], "runs no commands") {
 			t.Errorf("%+v", b)
@@ -175,7 +173,7 @@ func TestTrust(t *testing.T) {
 	p := f.project.Checkout(t, "another", "check out")
 	g := newGates(t, p)
 	lie := []byte("// not what cicc makes\n")
-	worker.StartUntraced(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
+	startUntraced(t, farm, 2, func(j *job) (*re.ActionResult, error) {
 		r, err := j.Run()
 		if err != nil || tool(j.Command) != "cicc" {
 			return r, err

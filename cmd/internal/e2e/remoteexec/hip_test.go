@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
-	"github.com/kbuild-dev/kbuild/actions/tooltest/worker"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -18,7 +17,7 @@ func TestHIP(t *testing.T) {
 	local.Need("hipcc")
 	here := build(&local, "-j2")
 	farm, p := shared.take(t), local.Checkout(t, "another", "check out")
-	w := worker.Start(t, farm, 2, nil)
+	w := startTraced(t, farm, 2, nil)
 	there := build(p, elsewhere(farm, "--remote-read-only=false")...)
 	if here.status != 0 || there.status != 0 || len(there.warnings) > 0 || !maps.Equal(there.messages, here.messages) {
 		t.Errorf("%+v, and here %+v", there, here)

@@ -21,7 +21,6 @@ import (
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
-	"github.com/kbuild-dev/kbuild/actions/tooltest/worker"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -99,7 +98,7 @@ func (g *gates) note(c *re.Command) {
 }
 
 // passing runs commands as they should be, with gates that it opens in time.
-func (g *gates) passing(j *worker.Job) (*re.ActionResult, error) {
+func (g *gates) passing(j *job) (*re.ActionResult, error) {
 	r, err := j.Run()
 	if err == nil {
 		g.note(j.Command)
@@ -189,7 +188,7 @@ func build(p *e2e.Project, args ...string) built {
 
 // elsewhere are the options of a build that runs what it can on other machines, and the rest here,
 // one by one. It leaves nothing on the server that another build could take.
-func elsewhere(farm *tooltest.Farm, args ...string) []string {
+func elsewhere(farm *server, args ...string) []string {
 	return append([]string{"-j1", "--remote", farm.Address, "--remote-exec", "--remote-read-only"}, args...)
 }
 
@@ -219,7 +218,7 @@ func TestSame(t *testing.T) {
 					if outside {
 						dir = filepath.Join(t.TempDir(), "out side")
 					}
-					worker.Start(t, farm, 2, g.passing)
+					startTraced(t, farm, 2, g.passing)
 					there := build(p, elsewhere(farm, "--build-dir", dir)...)
 					if there.status != 0 || there.elsewhere < 1 || len(there.warnings) > 0 {
 						t.Errorf("%+v", there)

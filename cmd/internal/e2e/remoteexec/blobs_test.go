@@ -1,4 +1,4 @@
-package worker
+package remoteexec_test
 
 import (
 	"bytes"

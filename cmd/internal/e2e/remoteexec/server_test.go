@@ -1,4 +1,4 @@
-package tooltest
+package remoteexec_test
 
 import (
 	"fmt"
@@ -11,11 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// Farm is a Remote Execution API server that runs commands, once it has workers: BuildGrid, whose
+// server is a Remote Execution API server that runs commands, once it has workers: BuildGrid, whose
 // queue is in PostgreSQL.
-type Farm struct {
+type server struct {
 	Address  string // of an instance of the server, for kbuild
 	Host     string // HOST:PORT of the server
 	Instance string // its name
@@ -26,17 +28,17 @@ type Farm struct {
 	server *os.Process
 }
 
-// StartFarm starts a server with n instances. It stops with the test. Each instance has its own
+// startServers starts a server with n instances. It stops with the test. Each instance has its own
 // queue and workers: a dead worker stays known to its instance for ten minutes, and is still
 // assigned commands. All instances share one cache without action results, so that each command
 // runs.
-func StartFarm(t testing.TB, n int) (instances []*Farm) {
+func startServers(t testing.TB, n int) (instances []*server) {
 	t.Helper()
-	Broad(t)
-	Need(t, "strace") // for the workers
-	program, env := bgd(t)
+	tooltest.Broad(t)
+	tooltest.Need(t, "strace") // for the workers
+	program, env := tooltest.BuildGridProgram(t)
 	sql := postgres(t)
-	host := freePort(t)
+	host := tooltest.FreePort(t)
 	config := filepath.Join(t.TempDir(), "buildgrid.yml")
 	var list strings.Builder
 	for i := range n {
@@ -44,7 +46,7 @@ func StartFarm(t testing.TB, n int) (instances []*Farm) {
 	}
 	// Instances share their services: the server takes half a second to read those of one. It polls
 	// for work ten times a second, which takes 3 % of a processor; 50 times would take 10 %.
-	write(t, config, fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
+	text := fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
 connections: [!sql-connection &sql {connection-string: %q, pool-size: 10, max-overflow: 80}]
 storages: [!lru-storage &cas {size: 2GB}]
 caches:
@@ -55,31 +57,34 @@ instances:
 - {name: cache, services: [!cas &content {storage: *cas}, !bytestream &stream {storage: *cas}, !action-cache {cache: *kept}]}
 - {name: none, services: [*content, *stream, !action-cache &results {cache: *ac}]}
 %sthread-pool-size: 100
-`, host, sql, &list))
+`, host, sql, &list)
+	if err := os.WriteFile(config, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	migrate := exec.Command(program, "migrate", "apply", sql)
 	migrate.Env = env
 	if out, err := migrate.CombinedOutput(); err != nil && strings.Contains(string(out), "No module named 'psycopg2'") {
-		Missing(t, "psycopg2 beside BuildGrid, which .ci/toolkit.sh test-all installs,")
+		tooltest.Missing(t, "psycopg2 beside BuildGrid, which .ci/toolkit.sh test-all installs,")
 	} else if err != nil {
 		t.Fatalf("%s: %v\n%s", migrate, err, out)
 	}
 	cmd := exec.Command(program, "server", "start", config)
 	cmd.Env = env
-	serve(t, cmd, host)
+	tooltest.Serve(t, cmd, host)
 	kept := t.TempDir()
 	for i := range n {
 		name := fmt.Sprint("farm", i)
-		instances = append(instances, &Farm{"grpc://" + host + "/" + name, host, name, "grpc://" + host + "/cache", kept, cmd.Process})
+		instances = append(instances, &server{"grpc://" + host + "/" + name, host, name, "grpc://" + host + "/cache", kept, cmd.Process})
 	}
 	return instances
 }
 
 // Kill ends the server immediately. Its address then refuses connections.
-func (f *Farm) Kill() { f.server.Kill() }
+func (f *server) Kill() { f.server.Kill() }
 
 // Freeze stops the server until it thaws or the test ends. The stopped server accepts connections
 // but answers nothing.
-func (f *Farm) Freeze(t testing.TB) (thaw func()) {
+func (f *server) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	if err := f.server.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -136,7 +141,7 @@ func serverUser(t testing.TB, dir string) *syscall.SysProcAttr {
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		Missing(t, "the user postgres, for PostgreSQL refuses root,")
+		tooltest.Missing(t, "the user postgres, for PostgreSQL refuses root,")
 	}
 	uid, err1 := strconv.Atoi(u.Uid)
 	gid, err2 := strconv.Atoi(u.Gid)
@@ -164,7 +169,7 @@ func postgresProgram(t testing.TB, name string) string {
 	}
 	program, err := exec.LookPath(name)
 	if err != nil {
-		Missing(t, "PostgreSQL ("+name+")")
+		tooltest.Missing(t, "PostgreSQL ("+name+")")
 	}
 	return program
 }

@@ -1,4 +1,4 @@
-package worker
+package remoteexec_test
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func (o *overheard) Errorf(format string, args ...any) {
 }
 
 // execute runs a command with one input, the file sub/in, and gives its result.
-func execute(t *testing.T, farm *tooltest.Farm, argv []string, outputs ...string) *re.ActionResult {
+func execute(t *testing.T, farm *server, argv []string, outputs ...string) *re.ActionResult {
 	t.Helper()
 	conn, err := grpc.NewClient(farm.Host, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -84,9 +84,9 @@ func execute(t *testing.T, farm *tooltest.Farm, argv []string, outputs ...string
 // The worker runs a command in its input tree, and tells of each file that it takes from elsewhere.
 func TestWorker(t *testing.T) {
 	tooltest.Need(t, "strace")
-	farm := tooltest.StartFarm(t, 1)[0]
+	farm := startServers(t, 1)[0]
 	o := &overheard{TB: t}
-	w := Start(o, farm, 1, nil)
+	w := startTraced(o, farm, 1, nil)
 	script := `cat sub/in >out/made; env; echo no good >&2; exit 3`
 	r := execute(t, farm, []string{"/bin/sh", "-c", script}, "out/made", "out/not/made")
 	if env := string(r.GetStdoutRaw()); r.GetExitCode() != 3 || !strings.Contains(env, "PATH=/usr/bin:/bin\n") || strings.Contains(env, "HOME=") || r.GetStderrDigest().GetSizeBytes() != 8 {

@@ -1,10 +1,4 @@
-// Package worker is a test double of the machines that run commands for a Remote Execution API
-// server: no package registry has a real one. The server and the commands are real. The double
-// follows the API to the letter, so that commands that work here also work remotely. A command runs
-// in a folder with an unpredictable name that contains only its input tree, with only the
-// environment that it names. It can run under strace; the test then fails if it reads a file that
-// is not among its inputs.
-package worker
+package remoteexec_test
 
 import (
 	"bytes"
@@ -36,14 +30,21 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// ErrDead is the error of a worker's do that simulates its death: the worker never contacts the
-// server again, not even about this command.
-var ErrDead = errors.New("the worker has died")
+// The workers are a test double of the machines that run commands for a Remote Execution API
+// server: no package registry has a real one. The server and the commands are real. The double
+// follows the API to the letter, so that commands that work here also work remotely. A command runs
+// in a folder with an unpredictable name that contains only its input tree, with only the
+// environment that it names. It can run under strace; the test then fails if it reads a file that
+// is not among its inputs.
 
-// Workers run commands until the test ends.
-type Workers struct {
+// errDead is the error of a worker's do that simulates its death: the worker never contacts the
+// server again, not even about this command.
+var errDead = errors.New("the worker has died")
+
+// workers run commands until the test ends.
+type workers struct {
 	t      testing.TB
-	do     func(*Job) (*re.ActionResult, error)
+	do     func(*job) (*re.ActionResult, error)
 	tracer string // strace, or "" if reads are not checked
 	dir    string // folder of all their files
 	files  *store
@@ -51,10 +52,10 @@ type Workers struct {
 }
 
 // Ran returns how many commands ended and were reported to the server.
-func (w *Workers) Ran() int { return int(w.ran.Load()) }
+func (w *workers) Ran() int { return int(w.ran.Load()) }
 
-// Job is a command that was assigned to a worker.
-type Job struct {
+// job is a command that was assigned to a worker.
+type job struct {
 	Command *re.Command
 	// Run runs the command as the API requires. It may be called once.
 	Run func() (*re.ActionResult, error)
@@ -62,9 +63,9 @@ type Job struct {
 	Put func(content []byte) (*re.Digest, error)
 }
 
-// Start starts n workers for the commands of an instance of a server. If do is not nil, it replaces
-// the execution of a command.
-func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
+// startTraced starts n workers for the commands of an instance of a server. If do is not nil, it
+// replaces the execution of a command.
+func startTraced(t testing.TB, farm *server, n int, do func(*job) (*re.ActionResult, error)) *workers {
 	t.Helper()
 	tracer, err := exec.LookPath("strace")
 	if err != nil {
@@ -73,16 +74,16 @@ func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionRe
 	return start(t, farm, n, do, tracer)
 }
 
-// StartUntraced is Start without strace, which takes as long as the commands.
-func StartUntraced(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
+// startUntraced is startTraced without strace, which takes as long as the commands.
+func startUntraced(t testing.TB, farm *server, n int, do func(*job) (*re.ActionResult, error)) *workers {
 	t.Helper()
 	return start(t, farm, n, do, "")
 }
 
-func start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error), tracer string) *Workers {
+func start(t testing.TB, farm *server, n int, do func(*job) (*re.ActionResult, error), tracer string) *workers {
 	t.Helper()
 	if do == nil {
-		do = func(j *Job) (*re.ActionResult, error) { return j.Run() }
+		do = func(j *job) (*re.ActionResult, error) { return j.Run() }
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -95,7 +96,7 @@ func start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionRe
 		}
 		return conn
 	}
-	all := &Workers{t: t, do: do, tracer: tracer, dir: dir, files: &store{conn: dial(), instance: farm.Instance, dir: farm.Kept}}
+	all := &workers{t: t, do: do, tracer: tracer, dir: dir, files: &store{conn: dial(), instance: farm.Instance, dir: farm.Kept}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for range n {
@@ -114,7 +115,7 @@ func start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionRe
 }
 
 // serve runs one worker. It ends with the context, with the server, and when the worker dies.
-func (w *Workers) serve(ctx context.Context, conn *grpc.ClientConn) {
+func (w *workers) serve(ctx context.Context, conn *grpc.ClientConn) {
 	s := session{instance: w.files.instance, bot: rand.Text()}
 	for {
 		if err := s.exchange(ctx, conn); err != nil {
@@ -127,7 +128,7 @@ func (w *Workers) serve(ctx context.Context, conn *grpc.ClientConn) {
 			l := &s.leases[i]
 			result, err := w.lease(ctx, l)
 			switch {
-			case errors.Is(err, ErrDead), ctx.Err() != nil:
+			case errors.Is(err, errDead), ctx.Err() != nil:
 				return
 			case err != nil:
 				w.t.Logf("a worker cannot run a command: %v", err)
@@ -154,7 +155,7 @@ func statusOf(err error) *spb.Status {
 	return s.Proto()
 }
 
-func (w *Workers) lease(ctx context.Context, l *lease) (*re.ActionResult, error) {
+func (w *workers) lease(ctx context.Context, l *lease) (*re.ActionResult, error) {
 	var packed anypb.Any
 	var action re.Action
 	var command re.Command
@@ -167,7 +168,7 @@ func (w *Workers) lease(ctx context.Context, l *lease) (*re.ActionResult, error)
 	if err := w.files.message(ctx, action.GetCommandDigest(), &command); err != nil {
 		return nil, err
 	}
-	return w.do(&Job{
+	return w.do(&job{
 		Command: &command,
 		Run:     func() (*re.ActionResult, error) { return w.run(ctx, action.GetInputRootDigest(), &command) },
 		Put:     func(content []byte) (*re.Digest, error) { return w.files.put(ctx, content) },
@@ -175,7 +176,7 @@ func (w *Workers) lease(ctx context.Context, l *lease) (*re.ActionResult, error)
 }
 
 // run runs a command as the API requires.
-func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re.ActionResult, error) {
+func (w *workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re.ActionResult, error) {
 	base, err := os.MkdirTemp(w.dir, "")
 	if err != nil {
 		return nil, err
@@ -210,7 +211,7 @@ func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re
 }
 
 // start runs the program of a command, and returns its standard output and error.
-func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) (printed [2][]byte, exitCode int, err error) {
+func (w *workers) start(ctx context.Context, c *re.Command, root, trace string) (printed [2][]byte, exitCode int, err error) {
 	argv := c.GetArguments()
 	if w.tracer != "" {
 		argv = append([]string{w.tracer}, strace.Args(trace, argv)[1:]...)
@@ -239,7 +240,7 @@ func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) 
 var machine = []string{"/proc/", "/sys/", "/dev/", "/etc/ld.so.preload", "/etc/malloc.conf", "/etc/localtime", "/usr/share/zoneinfo/"}
 
 // examine fails the test for each file outside of root that a command read, or probed.
-func (w *Workers) examine(trace, root string, c *re.Command) {
+func (w *workers) examine(trace, root string, c *re.Command) {
 	f, err := os.Open(trace)
 	if err != nil {
 		w.t.Error(err)
@@ -267,7 +268,7 @@ var verbs = map[strace.Use]string{strace.Read: "it read", strace.Ran: "it ran", 
 	strace.Looked: "it looked for", strace.Wrote: "it wrote"}
 
 // collect uploads the outputs of a command.
-func (w *Workers) collect(ctx context.Context, c *re.Command, root string, r *re.ActionResult) error {
+func (w *workers) collect(ctx context.Context, c *re.Command, root string, r *re.ActionResult) error {
 	for _, o := range c.GetOutputPaths() {
 		name := filepath.Join(root, o)
 		info, err := os.Stat(name)

@@ -1,4 +1,4 @@
-package worker
+package remoteexec_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Workers use the Remote Workers API, google.devtools.remoteworkers.v1test2. A bot opens a session
+// workers use the Remote workers API, google.devtools.remoteworkers.v1test2. A bot opens a session
 // and sends it repeatedly. The server answers as soon as it has a lease for the bot, which is a
 // command to run. The bot returns the lease in its session when the command has ended. No Go module
 // still has the messages of that API, and only a few of their fields are needed, so they are
