@@ -13,22 +13,19 @@ type cleanCmd struct{}
 func (cleanCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	cleaned, err := c.workspace().Clean()
-	for _, tree := range cleaned {
-		c.sayCleaned(tree)
-	}
-	return err
-}
-
-func (c *cli) sayCleaned(tree engine.Cleaned) {
 	did := "removed"
 	if c.DryRun {
 		did = "would remove"
 	}
-	switch {
-	case c.Quiet || !c.DryRun && len(tree.Others) == 0:
-	case len(tree.Others) == 0:
-		c.say("kbuild: %s %s", did, tree.Dir)
-	default:
-		c.say("kbuild: %s what kbuild has written into %s; the rest stays: %s", did, tree.Dir, engine.Few(tree.Others))
+	for _, tree := range cleaned {
+		switch {
+		case c.Quiet || !c.DryRun && len(tree.Others) == 0:
+		case len(tree.Others) == 0:
+			c.say("kbuild: %s %s", did, tree.Dir)
+		default:
+			c.say("kbuild: %s what kbuild has written into %s; the rest stays: %s", did, tree.Dir,
+				engine.Few(tree.Others))
+		}
 	}
+	return err
 }

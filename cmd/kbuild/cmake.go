@@ -22,7 +22,7 @@ type cmakeCmd struct {
 // Run prints the file that kbuild_add_library includes, or writes the CMake package.
 func (cmd cmakeCmd) Run(c *cli) error {
 	if cmd.Package != "" {
-		return c.writePackage(cmd.Package)
+		return writePackage(c, cmd.Package)
 	}
 	if len(cmd.Targets) == 0 {
 		return usagef("cmake wants the names of libraries or modules, or --package DIR")
@@ -63,7 +63,7 @@ const installedHints = `"${CMAKE_CURRENT_LIST_DIR}/../../../bin" "${CMAKE_CURREN
 // writePackage writes the CMake package into dir and prints the paths of its files. A package in
 // lib/cmake/kbuild finds kbuild relative to itself, so its prefix can be moved. Any other package
 // names the absolute path of this program.
-func (c *cli) writePackage(dir string) error {
+func writePackage(c *cli, dir string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func (cmd fmtCmd) Run(c *cli) error {
 	files := cmd.Files
 	if len(files) == 0 {
 		c.locate()
-		files = append([]string{c.manifestName()}, c.importedFiles()...)
+		files = append([]string{c.manifestName()}, importedFiles(c)...)
 		if _, err := os.Lstat(filepath.Join(c.Dir, "kernels.local.hcl")); err == nil {
 			files = append(files, "kernels.local.hcl")
 		}
@@ -29,14 +29,14 @@ func (cmd fmtCmd) Run(c *cli) error {
 	differ := false
 	for _, f := range files {
 		if f == "-" {
-			changed, err := c.formatStream(os.Stdin, cmd.Check)
+			changed, err := formatStream(c, os.Stdin, cmd.Check)
 			if err != nil {
 				return err
 			}
 			differ = differ || changed
 			continue
 		}
-		changed, err := c.format(f, cmd.Check)
+		changed, err := formatFile(c, f, cmd.Check)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (cmd fmtCmd) Run(c *cli) error {
 
 // importedFiles returns the manifests that this project's manifest imports. Load errors are ignored
 // here: formatting each file reports them.
-func (c *cli) importedFiles() (files []string) {
+func importedFiles(c *cli) (files []string) {
 	project, _ := manifest.Load(c.workspace().Manifest)
 	for _, f := range project.Files {
 		if f != project.File && f != manifest.LocalFile && filepath.Ext(f) == filepath.Ext(project.File) {
@@ -61,7 +61,7 @@ func (c *cli) importedFiles() (files []string) {
 }
 
 // formatStream formats a stream to standard output. With check it writes nothing.
-func (c *cli) formatStream(in io.Reader, check bool) (changed bool, err error) {
+func formatStream(c *cli, in io.Reader, check bool) (changed bool, err error) {
 	src, err := io.ReadAll(io.LimitReader(in, manifest.MaxSource+1))
 	switch {
 	case err != nil:
@@ -80,8 +80,8 @@ func (c *cli) formatStream(in io.Reader, check bool) (changed bool, err error) {
 	return !bytes.Equal(src, out), err
 }
 
-// format rewrites one file. If the file changes, format prints its name.
-func (c *cli) format(file string, check bool) (changed bool, err error) {
+// formatFile rewrites one file. If the file changes, format prints its name.
+func formatFile(c *cli, file string, check bool) (changed bool, err error) {
 	name := c.seen(file)
 	src, err := regular.ReadAtMost(name, manifest.MaxSource)
 	if err != nil {

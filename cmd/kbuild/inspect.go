@@ -23,7 +23,7 @@ type inspectCmd struct {
 // it also lists the kernels.
 func (cmd inspectCmd) Run(c *cli) error {
 	for _, name := range cmd.Files {
-		if err := c.inspect(filepath.Clean(c.seen(name))); err != nil {
+		if err := inspectFile(c, filepath.Clean(c.seen(name))); err != nil {
 			return err
 		}
 	}
@@ -33,10 +33,10 @@ func (cmd inspectCmd) Run(c *cli) error {
 // bareCode lists the kinds of files that hold only device code.
 var bareCode = []fatbin.Kind{fatbin.Cubin, fatbin.Fatbin, fatbin.Bundle, fatbin.CodeObject}
 
-func (c *cli) inspect(name string) error {
+func inspectFile(c *cli, name string) error {
 	f, err := fatbin.ReadFile(name)
 	if err == nil && !slices.Contains(bareCode, f.Kind) {
-		return c.showFile(name, f)
+		return showFile(c, name, f)
 	}
 	text, readErr := regular.Read(name)
 	if readErr != nil {
@@ -49,23 +49,23 @@ func (c *cli) inspect(name string) error {
 		if err == nil {
 			title = f.Kind.String()
 		}
-		return c.showArtifact(name, title, a, f)
+		return showArtifact(c, name, title, a, f)
 	case err == nil:
-		return c.showFile(name, f)
+		return showFile(c, name, f)
 	}
 	return err
 }
 
-func (c *cli) showFile(name string, f fatbin.File) error {
+func showFile(c *cli, name string, f fatbin.File) error {
 	if c.JSON {
 		return json.NewEncoder(c.out).Encode(map[string]any{"event": "file", "file": name, "kind": f.Kind.String(), "members": f.Members})
 	}
 	fmt.Fprintf(c.out, "%s: %s\n", name, f.Kind)
-	c.showMembers(f)
+	showMembers(c, f)
 	return nil
 }
 
-func (c *cli) showMembers(f fatbin.File) {
+func showMembers(c *cli, f fatbin.File) {
 	for _, m := range f.Members {
 		for _, img := range m.Images {
 			fmt.Fprintf(c.out, "  %-32s %-14s %s\n", term.Name(m.Name), img.Code(), strings.Join(aboutImage(m, img), ", "))
@@ -95,7 +95,7 @@ func aboutImage(m fatbin.Member, img fatbin.Image) []string {
 
 // showArtifact shows a file in a format that modules emit. f holds the members, if they could be
 // parsed.
-func (c *cli) showArtifact(name, title string, a modinfo.Artifact, f fatbin.File) error {
+func showArtifact(c *cli, name, title string, a modinfo.Artifact, f fatbin.File) error {
 	if a.Images == nil {
 		a.Images = []modinfo.Image{{Kind: a.Kind, Arch: a.Arch, Kernels: a.Kernels}}
 	}
@@ -103,7 +103,7 @@ func (c *cli) showArtifact(name, title string, a modinfo.Artifact, f fatbin.File
 		return c.out.Event(map[string]any{"event": "file", "file": name, "kind": a.Kind, "members": f.Members, "images": a.Images})
 	}
 	fmt.Fprintf(c.out, "%s: %s\n", name, strings.TrimSpace(title+" "+a.Arch))
-	c.showMembers(f)
+	showMembers(c, f)
 	for _, img := range a.Images {
 		for _, k := range img.Kernels {
 			fmt.Fprintf(c.out, "  %-12s %5d bytes in %d parameters  %s\n", img.Arch, k.ParamBytes, len(k.Params), term.Name(k.Demangled))

@@ -22,7 +22,7 @@ type manCmd struct {
 func (cmd manCmd) Run(c *cli, parser *kong.Kong) error {
 	pages := maps.Collect(reference.Man(parser.Model))
 	if cmd.Folder == "" {
-		return c.showPage(pages["kbuild.1"])
+		return showPage(c, pages["kbuild.1"])
 	}
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		file := c.seen(filepath.Join(cmd.Folder, name))
@@ -36,7 +36,7 @@ func (cmd manCmd) Run(c *cli, parser *kong.Kong) error {
 
 // showPage shows a page with man. It prints the source instead if man is not installed or standard
 // output is not a terminal.
-func (c *cli) showPage(page []byte) error {
+func showPage(c *cli, page []byte) error {
 	man, err := exec.LookPath("man")
 	if err != nil || !term.IsTerminal(c.out.To) {
 		_, err := c.out.Raw().Write(page)

@@ -21,7 +21,7 @@ func (cmd planCmd) Run(c *cli) error {
 		return err
 	}
 	if cmd.List {
-		c.list(p)
+		listTargets(c, p)
 		return nil
 	}
 	want, err := p.Select(c.named(cmd.Targets))
@@ -74,7 +74,7 @@ type (
 	}
 )
 
-func (c *cli) list(p *engine.Project) {
+func listTargets(c *cli, p *engine.Project) {
 	if c.JSON {
 		for _, t := range p.Graph.Targets {
 			c.out.Event(targetEvent{"target", t.Label, t.Kind, append([]string{}, t.Outputs...), t.Unbuilt})

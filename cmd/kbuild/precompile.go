@@ -20,7 +20,7 @@ type precompileCmd struct {
 // Run builds modules and prints the paths of their artifacts, one per line.
 func (cmd precompileCmd) Run(c *cli) error {
 	if cmd.Verify {
-		return c.verify(cmd.Names)
+		return verifyManifests(c, cmd.Names)
 	}
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	command := precompilation{c, cmd.Names}
@@ -85,8 +85,8 @@ type verified struct {
 	Problems  []modinfo.Problem `json:"problems"`
 }
 
-// verify checks manifests against their artifacts and reports all problems of all of them.
-func (c *cli) verify(files []string) error {
+// verifyManifests checks manifests against their artifacts and reports all problems of all of them.
+func verifyManifests(c *cli, files []string) error {
 	if len(files) == 0 {
 		return usagef("--verify wants the manifests of modules, such as build/modules/gemm.json")
 	}
@@ -99,29 +99,26 @@ func (c *cli) verify(files []string) error {
 		if m != nil {
 			v.Artifacts = len(m.Artifacts)
 		}
-		if err := c.sayVerified(v); err != nil {
-			return err
+		if c.JSON {
+			if v.Problems == nil {
+				v.Problems = []modinfo.Problem{}
+			}
+			if err := c.out.Event(v); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, p := range problems {
+			c.say("%s: %s", name, p)
+		}
+		if v.OK && !c.Quiet {
+			if _, err := fmt.Fprintf(c.out, "%s: %d artifacts are as it says\n", name, v.Artifacts); err != nil {
+				return err
+			}
 		}
 	}
 	if wrong {
 		return exitError{status: exitRequirement}
 	}
 	return nil
-}
-
-func (c *cli) sayVerified(v verified) error {
-	if c.JSON {
-		if v.Problems == nil {
-			v.Problems = []modinfo.Problem{}
-		}
-		return c.out.Event(v)
-	}
-	for _, p := range v.Problems {
-		c.say("%s: %s", v.Manifest, p)
-	}
-	if !v.OK || c.Quiet {
-		return nil
-	}
-	_, err := fmt.Fprintf(c.out, "%s: %d artifacts are as it says\n", v.Manifest, v.Artifacts)
-	return err
 }

@@ -27,7 +27,9 @@ type toolkitLockCmd struct {
 }
 
 func (cmd toolkitLockCmd) Run(c *cli) error {
-	return c.pinned(cmd.FindLinks, func(ctx context.Context, pin *toolkit.Pin) error { return pin.Lock(ctx) })
+	return withPin(c, cmd.FindLinks, func(ctx context.Context, pin *toolkit.Pin) (string, error) {
+		return "", pin.Lock(ctx)
+	})
 }
 
 type toolkitInstallCmd struct {
@@ -35,24 +37,22 @@ type toolkitInstallCmd struct {
 }
 
 func (cmd toolkitInstallCmd) Run(c *cli) error {
-	return c.pinned(cmd.FindLinks, func(ctx context.Context, pin *toolkit.Pin) error { return c.showRoot(pin.Install(ctx)) })
+	return withPin(c, cmd.FindLinks, func(ctx context.Context, pin *toolkit.Pin) (string, error) {
+		return pin.Install(ctx)
+	})
 }
 
 type toolkitPathCmd struct{}
 
 func (toolkitPathCmd) Run(c *cli) error {
-	return c.pinned("", func(_ context.Context, pin *toolkit.Pin) error { return c.showRoot(pin.Root()) })
+	return withPin(c, "", func(_ context.Context, pin *toolkit.Pin) (string, error) {
+		return pin.Root()
+	})
 }
 
-func (c *cli) showRoot(root string, err error) error {
-	if err == nil {
-		fmt.Fprintln(c.out.Paths(), root)
-	}
-	return err
-}
-
-// pinned calls do with the toolkit that the manifest pins. A signal cancels the context.
-func (c *cli) pinned(links string, do func(context.Context, *toolkit.Pin) error) error {
+// withPin calls do with the toolkit that the manifest pins, and prints the root that it returns. A
+// signal cancels the context.
+func withPin(c *cli, links string, do func(context.Context, *toolkit.Pin) (root string, err error)) error {
 	w := c.workspace()
 	p, err := w.Load()
 	if err != nil {
@@ -73,8 +73,10 @@ func (c *cli) pinned(links string, do func(context.Context, *toolkit.Pin) error)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err = do(ctx, pin)
+	root, err := do(ctx, pin)
 	switch {
+	case err == nil && root != "":
+		fmt.Fprintln(c.out.Paths(), root)
 	case ctx.Err() != nil:
 		return engine.InterruptedError{While: "running pip"}
 	case errors.As(err, new(toolkit.NotReady)):

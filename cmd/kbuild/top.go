@@ -22,7 +22,7 @@ func (topCmd) Run(c *cli) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if c.JSON {
-		return c.topJSON()
+		return topJSON(c)
 	}
 	screen := term.OpenScreen(os.Stdin, c.out.To)
 	if screen == nil {
@@ -121,7 +121,7 @@ func waitsFor(e broker.Entry) string {
 }
 
 // topJSON writes an object for each running or waiting process.
-func (c *cli) topJSON() error {
+func topJSON(c *cli) error {
 	list, err := broker.List(broker.Path())
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 		return exitError{exitRequirement, errors.New("the cache has nothing of these targets; build them first")}
 	}
 	if c.DryRun {
-		return c.exported(cmd.File, m.Counted())
+		return sayExported(c, cmd.File, m.Counted())
 	}
 	err = writeBundle(cmd.File, c, func(w io.Writer) error {
 		m, err = t.Store.Export(ctx, w, m)
@@ -60,7 +60,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 			"(what spells __DATE__ or __TIME__, or was not compiled again after an edit of comments, is not in the cache)", len(missing), missing[0].Name, missing[0].Target)
 	}
 	if cmd.File != "-" {
-		return c.exported(cmd.File, m)
+		return sayExported(c, cmd.File, m)
 	}
 	return nil
 }
@@ -77,8 +77,8 @@ type exportedEvent struct {
 	DryRun  bool     `json:"dry_run,omitempty"`
 }
 
-// exported reports a bundle.
-func (c *cli) exported(file string, m disk.Manifest) error {
+// sayExported reports a bundle.
+func sayExported(c *cli, file string, m disk.Manifest) error {
 	if c.JSON {
 		return c.out.Event(exportedEvent{"exported", file, m.Targets, m.Archs, m.Records, m.Blobs, m.Bytes, c.DryRun})
 	}
@@ -144,7 +144,7 @@ func (cmd cacheImportCmd) Run(c *cli) error {
 		return err
 	}
 	res, err := store.Import(context.Background(), in, func(m disk.Manifest) error {
-		if err := c.accept(m, cmd.Force); err != nil || !c.DryRun {
+		if err := accept(c, m, cmd.Force); err != nil || !c.DryRun {
 			return err
 		}
 		fmt.Fprintln(c.out, describe(m))
@@ -164,7 +164,7 @@ func (cmd cacheImportCmd) Run(c *cli) error {
 }
 
 // accept compares a bundle's fields with those of the local project. An error ends the import.
-func (c *cli) accept(m disk.Manifest, force bool) error {
+func accept(c *cli, m disk.Manifest, force bool) error {
 	c.locate()
 	if _, err := os.Stat(filepath.Join(c.Dir, c.manifestName())); err != nil {
 		c.say("kbuild: warning: there is no %s here, so nothing says whether the bundle fits", c.manifestName())

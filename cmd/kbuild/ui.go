@@ -38,22 +38,20 @@ func (c *cli) workspace() *engine.Workspace {
 	o := engine.Options{Env: env,
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
 			Env: env.LookUp, Environ: env, BuildDir: c.BuildDir, Below: c.below, Version: version},
-		CacheDir: c.CacheDir, NoCache: c.NoCache, Remote: c.remote(),
+		CacheDir: c.CacheDir, NoCache: c.NoCache, Remote: c.Remote,
 		RemoteHosts: remoteHosts(env.Get("KBUILD_REMOTE_HOSTS")),
 		ReadOnly:    c.ReadOnly || env.Get("KBUILD_REMOTE_READ_ONLY") != "",
 		Patience:    c.patience(), RemoteExec: c.RemoteExec || env.Get("KBUILD_REMOTE_EXEC") != "",
-		RemoteJobs: c.RemoteJobs, Platform: c.platform(), NoSplit: c.NoSplit,
+		RemoteJobs: c.RemoteJobs, NoSplit: c.NoSplit,
 		RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun}
+	for _, name := range slices.Sorted(maps.Keys(c.Platform)) {
+		o.Platform = append(o.Platform, [2]string{name, c.Platform[name]})
+	}
+	if address, ok := os.LookupEnv("KBUILD_REMOTE"); ok && c.Remote == nil {
+		o.Remote = &address
+	}
 	o.CacheSize, o.CacheSizeError = cacheSize()
 	return engine.New(o, c)
-}
-
-// platform returns the remote platform's properties, sorted by name.
-func (c *cli) platform() (properties [][2]string) {
-	for _, name := range slices.Sorted(maps.Keys(c.Platform)) {
-		properties = append(properties, [2]string{name, c.Platform[name]})
-	}
-	return properties
 }
 
 // patience returns how long a build may wait for a failing remote cache. 0 means the default.
@@ -69,15 +67,6 @@ func (c *cli) patience() time.Duration {
 		return 0
 	}
 	return d
-}
-
-// remote returns the address of the remote cache that the user chose. "" means no remote cache; nil
-// leaves the choice to the manifest.
-func (c *cli) remote() *string {
-	if address, ok := os.LookupEnv("KBUILD_REMOTE"); ok && c.Remote == nil {
-		return &address
-	}
-	return c.Remote
 }
 
 // remoteHosts parses HOST:PORT,HOST. The default port is 443.
@@ -166,7 +155,16 @@ func (c *cli) Waiting(text string) {
 // Diagnose implements engine.UI. Diagnostics go to standard error, or become events with --json.
 // A repeated plan of the same run does not print a diagnostic again.
 func (c *cli) Diagnose(all manifest.Diagnostics) {
-	diags := c.untold(all)
+	if c.told == nil {
+		c.told = map[string]bool{}
+	}
+	var diags manifest.Diagnostics
+	for _, d := range all {
+		if text := d.Error() + "\n" + d.Detail; !c.told[text] {
+			c.told[text] = true
+			diags = append(diags, d)
+		}
+	}
 	if c.JSON {
 		for _, d := range diags {
 			c.out.Event(map[string]any{"event": "diagnostic", "severity": d.Severity.String(), "summary": d.Summary,
@@ -179,20 +177,6 @@ func (c *cli) Diagnose(all manifest.Diagnostics) {
 	}
 	c.annotate(diags)
 	diags.Write(c.err, term.Color(c.Color, term.IsTerminal(c.err), os.Getenv))
-}
-
-// untold returns the diagnostics that were not printed before.
-func (c *cli) untold(all manifest.Diagnostics) (diags manifest.Diagnostics) {
-	if c.told == nil {
-		c.told = map[string]bool{}
-	}
-	for _, d := range all {
-		if text := d.Error() + "\n" + d.Detail; !c.told[text] {
-			c.told[text] = true
-			diags = append(diags, d)
-		}
-	}
-	return diags
 }
 
 // UpToDate implements engine.UI.
@@ -215,7 +199,31 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	d.tokens, _ = opts.Jobserver.(*jobserver.Client)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	d.stop = stop
-	d.progress, d.Observer = c.progress(want, opts, t)
+	show := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose, DryRun: c.DryRun, Quiet: c.Quiet,
+		GitHub: c.forGitHub(), Jobs: opts.Jobs, Expected: t.Expected, Env: os.Getenv}
+	if c.JSON {
+		show.JSON = c.out
+	}
+	g := t.Runner.Graph
+	for _, id := range g.Closure(want) {
+		show.Actions = append(show.Actions, g.Actions[id])
+	}
+	d.progress = term.New(show)
+	observers := term.Tee{d.progress}
+	if c.Trace != "" {
+		c.trace = term.NewTrace(c.Trace)
+		observers = append(observers, c.trace)
+	}
+	if c.tests != nil {
+		observers = append(observers, c.tests)
+	}
+	if c.reports() {
+		c.reported = &report.Report{Root: t.Runner.Root, Version: version, Tests: c.tests != nil}
+		observers = append(observers, c.reported)
+	}
+	if d.Observer = observers; len(observers) == 1 {
+		d.Observer = d.progress
+	}
 	if client := c.share(all, d); client != nil {
 		opts.Broker = shared{client, t.Runner.Root}
 	}
@@ -281,36 +289,4 @@ func (c *cli) schedule(all broker.Limits) sched.Options {
 		o.Jobs = machine.Processors("/")
 	}
 	return o
-}
-
-// progress creates the UI of a build. observer combines it with the trace, tests and reports in
-// use.
-func (c *cli) progress(want []graph.ActionID, o sched.Options, t *engine.Tree) (p *term.Progress, observer sched.Observer) {
-	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose, DryRun: c.DryRun, Quiet: c.Quiet,
-		Jobs: o.Jobs, Expected: t.Expected, Env: os.Getenv}
-	if c.JSON {
-		opts.JSON = c.out
-	}
-	g := t.Runner.Graph
-	for _, id := range g.Closure(want) {
-		opts.Actions = append(opts.Actions, g.Actions[id])
-	}
-	opts.GitHub = c.forGitHub()
-	p = term.New(opts)
-	all := term.Tee{p}
-	if c.Trace != "" {
-		c.trace = term.NewTrace(c.Trace)
-		all = append(all, c.trace)
-	}
-	if c.tests != nil {
-		all = append(all, c.tests)
-	}
-	if c.reports() {
-		c.reported = &report.Report{Root: t.Runner.Root, Version: version, Tests: c.tests != nil}
-		all = append(all, c.reported)
-	}
-	if len(all) == 1 {
-		return p, p
-	}
-	return p, all
 }

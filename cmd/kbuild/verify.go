@@ -91,10 +91,6 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	sum, err := p.Run(t, want, again)
 	t.Close()
 	checked, differ := again.Checked()
-	return errors.Join(c.ended(sum, err), c.showDifferences(p.Root, checked, differ))
-}
-
-func (c *cli) showDifferences(root string, checked int, differ []verify.Difference) error {
 	enc := json.NewEncoder(c.out)
 	for _, d := range differ {
 		if c.JSON {
@@ -106,7 +102,7 @@ func (c *cli) showDifferences(root string, checked int, differ []verify.Differen
 			fmt.Fprintf(c.out, "  two runs made different %s\n", strings.Join(d.Outputs, " "))
 		}
 		for _, k := range d.Kept {
-			if rel, err := filepath.Rel(root, k); err == nil {
+			if rel, err := filepath.Rel(p.Root, k); err == nil {
 				k = rel
 			}
 			fmt.Fprintf(c.out, "  the second is kept as %s\n", k)
@@ -118,10 +114,11 @@ func (c *cli) showDifferences(root string, checked int, differ []verify.Differen
 	if !c.JSON {
 		fmt.Fprintf(c.out, "%d actions ran again, %d made something else\n", checked, len(differ))
 	}
+	err = c.ended(sum, err)
 	if len(differ) > 0 {
-		return exitError{status: exitRequirement}
+		return errors.Join(err, exitError{status: exitRequirement})
 	}
-	return nil
+	return err
 }
 
 // retrace builds targets and reruns all their commands under strace. It compares the files that
@@ -145,10 +142,6 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	sum, err := p.Run(t, want, again)
 	t.Close()
 	checked, found := again.Found()
-	return errors.Join(c.ended(sum, err), c.showUnrecorded(checked, found))
-}
-
-func (c *cli) showUnrecorded(checked int, found []verify.Unrecorded) error {
 	enc := json.NewEncoder(c.out)
 	for i, u := range found {
 		a := u.Action
@@ -164,8 +157,9 @@ func (c *cli) showUnrecorded(checked int, found []verify.Unrecorded) error {
 	if !c.JSON {
 		fmt.Fprintf(c.out, "%d commands ran again, %d paths are in no record\n", checked, len(found))
 	}
+	err = c.ended(sum, err)
 	if len(found) > 0 {
-		return exitError{status: exitFailed}
+		return errors.Join(err, exitError{status: exitFailed})
 	}
-	return nil
+	return err
 }
