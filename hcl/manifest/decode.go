@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,8 +23,8 @@ import (
 
 // Decoding turns the attributes of a block into fields of plain Go data.
 //
-// An attribute is one row of the schema: its name, type, constraints and documentation, and the
-// field that it sets (Attribute.to). decode walks the rows of a block. For each it finds the
+// An attribute is a row of the schema (its name, type, constraints and documentation) and a field
+// whose tag has the name of the row. decode walks the rows of a block. For each it finds the
 // expression, in the block or in `defaults`, evaluates it for one instance, and converts the value
 // to the type of the field (set). So a new attribute is a row and a field, and no code can read an
 // attribute that is not documented.
@@ -34,28 +35,19 @@ import (
 // Exceptions: rows without a field are read where they are used, such as for_each and the default
 // of a variable. Rules about several attributes are in the code of the block, after decode.
 
-// record has the fields that rows set: those of the result, and values from which the result is
-// computed when all attributes are known.
+// record has the attributes of a target, a partition or defaults: those that are fields of the
+// result, and those from which fields are computed when all attributes are known.
 type record struct {
-	*Target   // also of a partition, and of defaults
-	toolchain Toolchain
-	pkg       Package
-	cache     Cache
-	test      Test
-	group     Group
-	embed     Embed
-	variable  Variable
-
-	sources, headers, match []item
-	code, archList          []gencode.Code
-	defines                 []Define
-	language, libraryType   string
-	std, cudaStd            standard
-	program                 reference
-	from, version           string
-	message                 string
-	cached                  *bool
-	depfile, outputName     string
+	*Target
+	Listed        []item         `attr:"sources"`
+	Headers       []item         `attr:"public_headers"`
+	Match         []item         `attr:"match"`
+	Code          []gencode.Code `attr:"code"`
+	Macros        []Define       `attr:"defines"`
+	Language      string         `attr:"language"`
+	Linkage       string         `attr:"type"`
+	Standards     standard       `attr:"std"`
+	CUDAStandards standard       `attr:"cuda_std"`
 }
 
 // standard has the standards that std or cuda_std names; "" means not set.
@@ -105,19 +97,20 @@ type item struct {
 	rng  hcl.Range
 }
 
-// decode reads the attributes of the block, and returns their positions.
-func (r *reader) decode(rec *record) map[string]Pos {
-	at := map[string]Pos{}
+// decode reads the attributes of the block into a struct, and returns their positions.
+func (r *reader) decode(into any) map[string]Pos {
+	at, to := map[string]Pos{}, reflect.ValueOf(into).Elem()
+	fields := r.l.fieldsOf(to.Type())
 	for i := range r.b.schema.Attributes {
 		row := &r.b.schema.Attributes[i]
-		a := r.find(row.Name)
-		switch own := r.b.body.Attributes[row.Name]; {
+		a, of := r.l.find(r.b, row.Name)
+		switch {
 		case a == nil && row.Required && !r.b.misspelt[row.Name]:
 			r.l.errorAt(r.b.rng, row.missing, "%s has no %s", r.b.heading(), row.Name)
 			continue
 		case a == nil:
 			continue
-		case own == nil:
+		case of != r.b:
 			at["defaults."+row.Name] = position(a.NameRange)
 		default:
 			at[row.Name] = position(a.NameRange)
@@ -126,17 +119,39 @@ func (r *reader) decode(rec *record) map[string]Pos {
 					"%s is reserved and not built yet", row.Name)
 			}
 		}
-		if row.to == nil {
-			continue
-		}
-		if f := r.field(row.Name); f != nil {
-			r.set(f, row.to(rec))
+		if index := fields[row.Name]; index != nil {
+			if f := r.l.valueOf(r.b, a, of, r.values); f != nil {
+				r.set(f, to.FieldByIndex(index).Addr().Interface())
+			}
 		}
 	}
 	if pos, ok := at["code"]; ok && r.b.schema.Attribute("gencode") != nil {
 		at["gencode"] = pos // code replaces gencode
 	}
 	return at
+}
+
+// fieldsOf returns the index of the field of each attribute, for FieldByIndex.
+func (l *loader) fieldsOf(t reflect.Type) map[string][]int {
+	if l.fields[t] == nil {
+		l.fields[t] = map[string][]int{}
+		addFields(l.fields[t], t, nil)
+	}
+	return l.fields[t]
+}
+
+func addFields(to map[string][]int, t reflect.Type, above []int) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for i := range t.NumField() {
+		f, index := t.Field(i), append(slices.Clip(above), i)
+		if name := f.Tag.Get("attr"); name != "" {
+			to[name] = index
+		} else if f.Anonymous {
+			addFields(to, f.Type, index)
+		}
+	}
 }
 
 // find returns the attribute of the block, or that of `defaults`.

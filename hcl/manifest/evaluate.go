@@ -302,11 +302,17 @@ func (e *evaluator) find(b *block, name string) (*hclsyntax.Attribute, *block) {
 // field returns the value of an attribute for an instance, or nil if it is not set, null or
 // unknown.
 func (e *evaluator) field(b *block, name string, values map[string]cty.Value) *field {
-	a, of := e.find(b, name)
-	if a == nil {
-		return nil
+	if a, of := e.find(b, name); a != nil {
+		return e.valueOf(b, a, of, values)
 	}
-	row, v := b.schema.Attribute(name), e.attributeValue(of, a, values)
+	return nil
+}
+
+// valueOf returns the value for b of an attribute of b, or of the block whose value b inherits.
+func (e *evaluator) valueOf(
+	b *block, a *hclsyntax.Attribute, of *block, values map[string]cty.Value,
+) *field {
+	row, v := b.schema.Attribute(a.Name), e.attributeValue(of, a, values)
 	if row.path && of != b {
 		v = rebased(v, of.dir, b.dir)
 	}

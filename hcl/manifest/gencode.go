@@ -15,9 +15,8 @@ import (
 func (l *loader) gencodeOf(b *block) Gencode {
 	g, ok := l.gencodes[b]
 	if !ok {
-		rec := &record{}
-		l.reader(b, nil).decode(rec)
-		g = Gencode{Code: l.replaceArch(rec.code), ArchList: rec.archList}
+		l.reader(b, nil).decode(&g)
+		g.Code = l.replaceArch(g.Code)
 		l.gencodes[b] = g
 	}
 	return g

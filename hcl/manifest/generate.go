@@ -24,16 +24,15 @@ import (
 // need: see Project.Pending.
 
 func (r *reader) generate() *Target {
-	l, b, rec := r.l, r.b, r.newTarget(Generate)
-	t := rec.Target
+	l, b, t := r.l, r.b, r.newTarget(Generate).Target
 	t.Patterns, t.Outputs = l.outputs(b).patterns(), l.outputs(b).files
 	f := r.field("command")
 	if f != nil && isList(f.val) && (len(t.Command) == 0 || t.Command[0] == "") {
 		l.errorAt(f.rng, `Write the program and its arguments: ["python3", "tools/make.py", `+
 			`self.outputs[0]]. There is no shell.`, "the command of %s is empty", b.heading())
 	}
-	if rec.depfile != "" {
-		t.Depfile = cleanPath(rec.depfile)
+	if t.Depfile != "" {
+		t.Depfile = cleanPath(t.Depfile)
 	}
 	return t
 }

@@ -221,8 +221,7 @@ func (l *catalog) qualified(kind, name, dir string) string {
 
 // defaultsFor returns the `defaults` block that provides an attribute which b does not set, or nil.
 func (l *catalog) defaultsFor(b *block, name string) *block {
-	a := b.schema.Attribute(name)
-	if a == nil || !a.Inherited || b.schema.Inherits != "defaults" {
+	if b.schema.Inherits != "defaults" {
 		return nil
 	}
 	// code and gencode are two spellings of the same setting. A target that sets one must not

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -53,6 +54,7 @@ type loader struct {
 	*evaluator
 	sources  int                // number of sources of all targets so far
 	gencodes map[*block]Gencode // by gencode block
+	fields   map[reflect.Type]map[string][]int
 }
 
 // Load loads the manifest of a folder and applies all overrides. The project is complete only if no
@@ -106,7 +108,8 @@ func newLoader(opts Options) *loader {
 	if disk == nil {
 		disk = regular.DirFS{Root: root, Most: MaxSource}
 	}
-	l := &loader{gencodes: map[*block]Gencode{}, evaluator: &evaluator{
+	l := &loader{gencodes: map[*block]Gencode{}, fields: map[reflect.Type]map[string][]int{}}
+	l.evaluator = &evaluator{
 		catalog: &catalog{
 			sourceTree: &sourceTree{
 				reports: &reports{project: project, reported: map[reported]bool{}},
@@ -119,7 +122,7 @@ func newLoader(opts Options) *loader {
 		refs:        map[hclsyntax.Expression]*references{},
 		instancesOf: map[*block][]instance{}, outputsOf: map[*block]outputs{},
 		ctx: &hcl.EvalContext{Variables: map[string]cty.Value{}},
-	}}
+	}
 	l.ctx.Functions = l.functions()
 	return l
 }

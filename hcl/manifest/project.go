@@ -54,24 +54,25 @@ type Pos struct {
 
 // Variable is an input variable after all overrides.
 type Variable struct {
-	Name, Type, Description string
-	Value                   string // JSON
+	Name, Type  string
+	Description string `attr:"description"`
+	Value       string // JSON
 	// "default", "profile dev", "kernels.local.hcl", "environment KBUILD_VAR_x", "--var".
 	Source string
 }
 
 // Toolchain is a toolchain block: the compiler to use and the version that it must have.
 type Toolchain struct {
-	Compiler     string // name or path; "" is the default of the kind
-	HostCompiler string // attribute host_compiler, name or path; "" lets the probe choose
+	Compiler     string `attr:"compiler"`      // name or path; "" is the default of the kind
+	HostCompiler string `attr:"host_compiler"` // name or path; "" lets the probe choose
 	// Constraint such as ">= 11.2, < 13"; "" allows any. If Pinned, one version such as "13.5.0".
-	Version string
+	Version string `attr:"version"`
 	// Folder of the toolkit, relative to Root or absolute; "" lets the probe search.
-	Path   string
-	Pinned bool // from = "pypi": LockFile determines the toolkit
+	Path   string `attr:"path"`
+	Pinned bool   // from = "pypi": LockFile determines the toolkit
 	// Relative to Root; Project.Text returns its content, nothing if it does not exist.
 	LockFile string
-	Parts    []string
+	Parts    []string `attr:"parts"`
 
 	Pos     Pos            // of the block
 	AttrPos map[string]Pos // of its attributes
@@ -87,14 +88,16 @@ func (t Toolchain) At(attribute string) Pos {
 
 // Cache is the cache block: the remote cache of a project.
 type Cache struct {
-	Remote   string // address; "" means none
-	ReadOnly bool   // send nothing to it
+	Remote   string `attr:"remote"`    // address; "" means none
+	ReadOnly bool   `attr:"read_only"` // send nothing to it
 }
 
 // Package is the package block: the name and version for kbuild install.
 type Package struct {
-	Name, Version, Description string
-	Pos                        Pos
+	Name        string `attr:"name"`
+	Version     string `attr:"version"`
+	Description string `attr:"description"`
+	Pos         Pos
 }
 
 // Header is a header that kbuild install installs.
@@ -119,8 +122,8 @@ const (
 // Gencode is the code that a target ships.
 type Gencode struct {
 	// In written order; native, all and all-major are not expanded (Code.Kind == gencode.Set).
-	Code     []gencode.Code
-	ArchList []gencode.Code // attribute arch_list, reserved
+	Code     []gencode.Code `attr:"code"`
+	ArchList []gencode.Code `attr:"arch_list"`
 }
 
 // Flags are extra options for each tool.
@@ -168,34 +171,40 @@ type Target struct {
 	Pos  Pos    // of the block header
 	// Position of each attribute that is set, by name; "defaults.NAME" for an inherited one.
 	AttrPos map[string]Pos
-	Deps    []Dep
-	Labels  map[string]string
+	Deps    []Dep             `attr:"deps"`
+	Labels  map[string]string `attr:"labels"`
 
 	// library, executable, module
 	Sources    []Source
-	Gencode    Gencode
-	Mode       string   // of the target: "whole", "rdc", "lto"
-	OutputName string   // file name without the prefix lib and the extension
-	Std        string   // "c++17" for C++ sources; "" is the compiler's default
-	DeviceStd  string   // standard of CUDA and HIP sources
-	Includes   []string // relative to Root; dependents search them too
-	// Relative to Root; only the target's own sources search them.
-	PrivateIncludes []string
-	Libs            []string // -l
-	LibDirs         []string // -L
-	CudaRT          string   // "static", "shared", "none"
+	Gencode    Gencode `attr:"gencode"`
+	Mode       string  `attr:"mode"`        // of the target: "whole", "rdc", "lto"
+	OutputName string  `attr:"output_name"` // file name without the prefix lib and the extension
+	Std        string  // "c++17" for C++ sources; "" is the compiler's default
+	DeviceStd  string  // standard of CUDA and HIP sources
+	// Relative to Root. Dependents search Includes too, and only the target's own sources search
+	// PrivateIncludes.
+	Includes        []string `attr:"includes"`
+	PrivateIncludes []string `attr:"private_includes"`
+	Libs            []string `attr:"libs"`     // -l
+	LibDirs         []string `attr:"lib_dirs"` // -L
+	CudaRT          string   `attr:"cudart"`   // "static", "shared", "none"
 	// "0".."3", "s", "fast"; default "2"... see docs; "" is the compiler's default.
-	Opt                          string
-	Debug, DeviceDebug, LineInfo bool
-	FastMath                     bool
-	FTZ, PrecDiv, PrecSqrt, FMAD *bool
-	LTOFloats                    *bool // nil: true, with a message
-	MaxRegisters                 int   // 0 if not set
-	Flags                        Flags
-	Memory                       int64
-	StripUnused                  bool
-	HostLTO                      string // for C and C++ sources: "thin", "full"; "" means none
-	Split                        *bool  // attribute split: false runs nvcc unsplit; nil if not set
+	Opt          string `attr:"opt"`
+	Debug        bool   `attr:"debug"`
+	DeviceDebug  bool   `attr:"device_debug"`
+	LineInfo     bool   `attr:"lineinfo"`
+	FastMath     bool   `attr:"fast_math"`
+	FTZ          *bool  `attr:"ftz"`
+	PrecDiv      *bool  `attr:"prec_div"`
+	PrecSqrt     *bool  `attr:"prec_sqrt"`
+	FMAD         *bool  `attr:"fmad"`
+	LTOFloats    *bool  `attr:"lto_floats"`    // nil: true, with a message
+	MaxRegisters int    `attr:"max_registers"` // 0 if not set
+	Flags        Flags  `attr:"flags"`
+	Memory       int64  `attr:"memory"`
+	StripUnused  bool   `attr:"strip_unused"`
+	HostLTO      string `attr:"host_lto"` // for C and C++ sources: "thin", "full"; "" means none
+	Split        *bool  `attr:"split"`    // false runs nvcc unsplit; nil if not set
 
 	// library, executable
 	Each string // key of this instance of for_each; "" without for_each
@@ -204,22 +213,22 @@ type Target struct {
 	// Defines of a header-only library, for its dependents; sources have theirs in Source.
 	Defines    []Define
 	Shared     bool
-	DeviceLink bool   // device_link = true: close a static library early
-	AlwaysLink bool   // links take all objects of the archive; also for a prebuilt
-	SOVersion  string // of a shared library; "" means none
+	DeviceLink bool   `attr:"device_link"` // close a static library early
+	AlwaysLink bool   `attr:"always_link"` // links take all objects of the archive, or prebuilt
+	SOVersion  string `attr:"soversion"`   // of a shared library; "" means none
 
 	// library, module
 	PublicHeaders []Header
 
 	// prebuilt
-	Archive    string // relative to Root or absolute
-	SharedFile string
-	LTO        string // "required", "none", or "" (default: required when a consumer is lto)
+	Archive    string `attr:"archive"` // relative to Root or absolute
+	SharedFile string `attr:"shared"`
+	LTO        string `attr:"lto"` // "required", "none", or "": required when a consumer is lto
 
 	// generate
-	Command []string // argv; output paths are in the build tree
-	Inputs  []string
-	Depfile string   // relative, like Outputs; "" if the command writes none
+	Command []string `attr:"command"` // argv; output paths are in the build tree
+	Inputs  []string `attr:"inputs"`
+	Depfile string   `attr:"depfile"` // relative, like Outputs; "" if the command writes none
 	Outputs []string // relative to BuildDir/gen/NAME: as declared, or the files that match Patterns
 
 	// Patterns are the declared outputs if some are dynamic, see fileset; otherwise nil.
@@ -228,8 +237,8 @@ type Target struct {
 
 	// module
 	// Functions that its LTO-IR calls and that the program provides when it links at run time.
-	LateBound []string
-	Emit      []string      // "ptx", "cubin", "fatbin", "ltoir"; default ["fatbin"]
+	LateBound []string      `attr:"late_bound"`
+	Emit      []string      `attr:"emit"` // "ptx", "cubin", "fatbin", "ltoir"; default ["fatbin"]
 	Matrix    []MatrixValue // the values of this instance, sorted by name
 	Embed     *Embed
 }
@@ -245,29 +254,29 @@ type Dep struct {
 
 // Embed requests the module's artifacts as an object file and a C header.
 type Embed struct {
-	Symbol string
+	Symbol string `attr:"symbol"`
 	Pos    Pos
 }
 
 // Group is a named list of targets.
 type Group struct {
 	Name    string
-	Targets []Dep
+	Targets []Dep `attr:"targets"`
 	Pos     Pos
 }
 
 // Test is a program that `kbuild test` runs.
 type Test struct {
 	Name       string
-	Executable string // label
-	Args       []string
-	Data       []string // files, relative to Root or absolute
-	Env        []string // NAME=VALUE, sorted
-	Deps       []Dep    // targets whose files it reads
-	NeedsGPU   bool
+	Executable string        // label
+	Args       []string      `attr:"args"`
+	Data       []string      `attr:"data"` // files, relative to Root or absolute
+	Env        []string      // NAME=VALUE, sorted
+	Deps       []Dep         `attr:"deps"` // targets whose files it reads
+	NeedsGPU   bool          `attr:"needs_gpu"`
 	EachTime   bool          // run even if nothing has changed since it passed
-	Timeout    time.Duration // 0 means no limit
-	Memory     int64         // bytes; 0 if unknown
+	Timeout    time.Duration `attr:"timeout"` // 0 means no limit
+	Memory     int64         `attr:"memory"`  // bytes; 0 if unknown
 	Pos        Pos
 }
 

@@ -6,10 +6,9 @@ import (
 )
 
 // The language is data: Schema describes the blocks, their attributes, the types, and what each
-// attribute becomes, and where its value goes (decode.go). Unknown names are rejected. The
-// reference (docs/manifest.md, kbuild explain, man pages, the JSON schema) is generated from it. A
-// test sets every attribute to a value of another type, to find
-// attributes that no code reads.
+// attribute becomes. Unknown names are rejected. The reference (docs/manifest.md, kbuild explain,
+// man pages, the JSON schema) is generated from it. A test sets every attribute to a value of
+// another type, to find attributes that no code reads.
 //
 // Texts are sentences with `code` in backquotes.
 
@@ -24,32 +23,31 @@ type Block struct {
 	Blocks     []*Block
 	Once       bool // at most one per manifest, or per parent block if nested
 	Target     bool // references and the command line may name it
-	// Source of Inherited attributes that are not set: "defaults", "the target", or "" for none.
+	// Where attributes come from that are not set: "defaults" (those that it has), "the target" (those
+	// that are not required), or "" for none.
 	Inherits string
 }
 
 // Attribute describes an attribute of a block, or a key of a map.
 type Attribute struct {
-	Name      string
-	Type      Type
-	Words     []string // the valid values, if they are few
-	Min, Max  int64    // of a number
-	Required  bool
-	Reserved  bool   // parsed, but reported as not implemented
-	Default   string // value if the attribute is neither set nor inherited
-	Inherited bool   // inherited from Block.Inherits
-	Text      string
-	Example   string // a line of a manifest
-	Becomes   string // the part before the first semicolon is for the example, with nvcc and gcc
-	See       string // a page of docs
-	Keys      []Attribute
+	Name     string
+	Type     Type
+	Words    []string // the valid values, if they are few
+	Min, Max int64    // of a number
+	Required bool
+	Reserved bool   // parsed, but reported as not implemented
+	Default  string // value if the attribute is neither set nor inherited
+	Text     string
+	Example  string // a line of a manifest
+	Becomes  string // the part before the first semicolon is for the example, with nvcc and gcc
+	See      string // a page of docs
+	Keys     []Attribute
 
-	to      func(*record) any // returns a pointer to the field that it sets
-	form    *form             // of a string, or of the elements of a list
-	path    bool              // it has paths, relative to the folder of its manifest
-	exists  bool              // the files of its paths exist, or are generated
-	option  string            // "-I" if its names stand behind this option of compilers
-	missing string            // help if a required attribute is missing
+	form    *form  // of a string, or of the elements of a list
+	path    bool   // it has paths, relative to the folder of its manifest
+	exists  bool   // the files of its paths exist, or are generated
+	option  string // "-I" if its names stand behind this option of compilers
+	missing string // help if a required attribute is missing
 }
 
 // Type is the type of an attribute's value.

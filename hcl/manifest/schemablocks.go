@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -39,36 +40,38 @@ func isFileBelow(s string) error {
 
 // Schema returns the description of the whole manifest. It is built at the first call: a null build
 // needs none.
-var Schema = sync.OnceValue(manifestBlock)
+var Schema = sync.OnceValue(func() *Block {
+	b := manifestBlock()
+	b.complete()
+	return b
+})
 
-func manifestBlock() *Block {
-	return &Block{Name: "a manifest", Blocks: []*Block{
-		kbuildBlock(), packageBlock(), cacheBlock(), variableBlock(), localsBlock(),
-		profileBlock(), toolchainBlock(), gencodeBlock(), importBlock(), defaultsBlock(),
-		libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(),
-		testBlock(), groupBlock(),
-	}}
+// complete sets what a row of a boolean leaves out: it is false by default.
+func (b *Block) complete() {
+	for i := range b.Attributes {
+		if a := &b.Attributes[i]; a.Type == BoolType && !a.Required {
+			a.Default, a.Example = cmp.Or(a.Default, "false"), cmp.Or(a.Example, a.Name+" = true")
+		}
+	}
+	for _, n := range b.Blocks {
+		n.complete()
+	}
 }
 
-func kbuildBlock() *Block {
-	return &Block{
+func manifestBlock() *Block {
+	return &Block{Name: "a manifest", Blocks: []*Block{{
 		Name: "kbuild", Once: true,
 		Text: "Which versions of kbuild can read the manifest.",
 		Example: `kbuild {
   required_version = ">= 0.1"
 }`,
 		Attributes: []Attribute{
-			{Name: "required_version", Type: StringType, Example: `required_version = ">= 0.1, < 2"`,
-				to:   func(r *record) any { return &r.version },
-				form: &form{check: isConstraint},
-				Text: "The versions of kbuild that the manifest was written for. Another kbuild refuses it. " +
-					constraintText},
+			{Name: "required_version", Type: StringType,
+				Example: `required_version = ">= 0.1, < 2"`, form: &form{check: isConstraint},
+				Text: "The versions of kbuild that the manifest was written for. Another kbuild " +
+					"refuses it. " + constraintText},
 		},
-	}
-}
-
-func packageBlock() *Block {
-	return &Block{
+	}, {
 		Name: "package", Once: true, See: "install.md",
 		Text: "What `kbuild install` calls what it installs: CMake and pkg-config find the libraries " +
 			"and modules of a project by the name of its package.",
@@ -78,26 +81,23 @@ func packageBlock() *Block {
 }`,
 		Attributes: []Attribute{
 			{Name: "name", Type: StringType, Required: true, Example: `name = "solver"`,
-				See: "install.md", to: func(r *record) any { return &r.pkg.Name },
+				See: "install.md",
 				form: &form{valid: targetName, what: "name for a package",
 					help: "Letters, digits and _ . + - may be used: it becomes the name of files."},
-				Text:    "The name of the package. Its libraries are the targets `NAME::LIBRARY` of CMake.",
+				Text: "The name of the package. Its libraries are the targets `NAME::LIBRARY` of " +
+					"CMake.",
 				Becomes: "`solverConfig.cmake` for `find_package(solver)`, and `solver.pc`"},
 			{Name: "version", Type: StringType, Default: "none", Example: `version = "1.4.0"`,
-				See: "install.md", to: func(r *record) any { return &r.pkg.Version },
+				See: "install.md",
 				form: &form{valid: packageVersion, what: "version of a package",
 					help: `Write up to four numbers, as in "1.4.0": CMake compares them.`},
-				Text: "The version of the package: numbers with dots between them. CMake takes it for every " +
-					"request of the same first number that is not newer."},
-			{Name: "description", Type: StringType, Example: `description = "Sparse solvers for GPUs."`,
-				to:   func(r *record) any { return &r.pkg.Description },
-				Text: "What the package is for, in a line."},
+				Text: "The version of the package: numbers with dots between them. CMake takes " +
+					"it for every request of the same first number that is not newer."},
+			{Name: "description", Type: StringType,
+				Example: `description = "Sparse solvers for GPUs."`,
+				Text:    "What the package is for, in a line."},
 		},
-	}
-}
-
-func cacheBlock() *Block {
-	return &Block{
+	}, {
 		Name: "cache", Once: true, See: "remote.md#in-kernelshcl",
 		Text: "A cache on another machine, for all who build the project.",
 		Example: `cache {
@@ -106,22 +106,17 @@ func cacheBlock() *Block {
 		Attributes: []Attribute{
 			{Name: "remote", Type: StringType, Default: "none",
 				Example: `remote = "grpcs://cache.example:8980/instance"`, See: "remote.md",
-				to:   func(r *record) any { return &r.cache.Remote },
 				form: &form{check: isAddress, help: "Where there is none, write null."},
-				Text: "The address of the cache: `grpc://`, `grpcs://`, `http://` or `https://`. `--remote` " +
-					"and `KBUILD_REMOTE` name another, or with an empty value none. Credentials are sent there " +
-					"only if the user's `KBUILD_REMOTE_HOSTS` lists the server."},
-			{Name: "read_only", Type: BoolType, Default: "false", Example: "read_only = true",
-				See: "remote.md#who-can-poison-whom", to: func(r *record) any { return &r.cache.ReadOnly },
+				Text: "The address of the cache: `grpc://`, `grpcs://`, `http://` or `https://`. " +
+					"`--remote` and `KBUILD_REMOTE` name another, or with an empty value none. " +
+					"Credentials are sent there only if the user's `KBUILD_REMOTE_HOSTS` lists " +
+					"the server."},
+			{Name: "read_only", Type: BoolType, See: "remote.md#who-can-poison-whom",
 				Text: "Whether builds send nothing to a remote cache, however it is named. " +
-					"`--remote-read-only` and `KBUILD_REMOTE_READ_ONLY` add to this, and nothing takes it " +
-					"back; where some may write, let a variable decide."},
+					"`--remote-read-only` and `KBUILD_REMOTE_READ_ONLY` add to this, and nothing " +
+					"takes it back; where some may write, let a variable decide."},
 		},
-	}
-}
-
-func variableBlock() *Block {
-	return &Block{
+	}, {
 		Name: "variable", Label: "a name", See: "language.md#variables",
 		Text: "An input of the manifest, read as `var.NAME`. It is set by `--var`, the environment, " +
 			"`kernels.local.hcl` or a profile.",
@@ -134,12 +129,11 @@ func variableBlock() *Block {
 			{Name: "type", Type: TypeType,
 				Default: "the type of `default`, if that is a string, number or bool; else any",
 				Example: "type = list(string)",
-				Text: "The type that every value is converted to: `string`, `number`, `bool`, `any`, or " +
-					"`list`, `set`, `map`, `object`, `tuple` of types."},
+				Text: "The type that every value is converted to: `string`, `number`, `bool`, " +
+					"`any`, or `list`, `set`, `map`, `object`, `tuple` of types."},
 			{Name: "default", Type: AnyType, Default: "none: the variable must be set",
 				Example: `default = ["sm_80"]`, Text: "The value if nothing else sets one."},
 			{Name: "description", Type: StringType, Example: `description = "Code to ship."`,
-				to:   func(r *record) any { return &r.variable.Description },
 				Text: "What the variable is for."},
 		},
 		Blocks: []*Block{{
@@ -153,40 +147,22 @@ func variableBlock() *Block {
   }
 }`,
 			Attributes: []Attribute{
-				{Name: "condition", Type: BoolType, Required: true, Example: "condition = var.x > 0",
-					Text: "An expression that is true for values that are allowed. It reads the value as " +
-						"`var.NAME`."},
+				{Name: "condition", Type: BoolType, Required: true,
+					Example: "condition = var.x > 0",
+					Text: "An expression that is true for values that are allowed. It reads the " +
+						"value as `var.NAME`."},
 				{Name: "error_message", Type: StringType, Required: true,
 					Example: `error_message = "Use a positive number."`,
-					to:      func(r *record) any { return &r.message },
 					Text:    "The error message if the condition is false."},
 			},
 		}},
-	}
-}
-
-func importBlock() *Block {
-	return &Block{
-		Name: importKind, Label: "a path", See: "language.md#several-manifests",
-		Text: "Takes in the manifest of a folder below. Its targets are called by their folder: " +
-			"`library \"vec\"` of `math/kernels.hcl` is `math/vec`, and `library[\"math/vec\"]` in " +
-			"references.",
-		Example: `import "math/kernels.hcl" {}`,
-	}
-}
-
-func localsBlock() *Block {
-	return &Block{
+	}, {
 		Name: "locals", Open: "values",
 		Text: "Named values, read as `local.NAME`. There may be several such blocks.",
 		Example: `locals {
   kernels = glob("src/*.cu")
 }`,
-	}
-}
-
-func profileBlock() *Block {
-	return &Block{
+	}, {
 		Name: "profile", Label: "a name", Open: "variables",
 		Text: "Values of variables for `--profile NAME`, which builds under `build/NAME`.",
 		Example: `variable "lto" {
@@ -196,11 +172,7 @@ func profileBlock() *Block {
 profile "dev" {
   lto = false
 }`,
-	}
-}
-
-func toolchainBlock() *Block {
-	return &Block{
+	}, {
 		Name: "toolchain", Label: `"cuda" or "hip"`,
 		Text: "Which compiler to use, and which version it must have.",
 		Example: `toolchain "cuda" {
@@ -209,41 +181,34 @@ func toolchainBlock() *Block {
 		Attributes: []Attribute{
 			{Name: "compiler", Type: StringType,
 				Default: "`nvcc` or `hipcc`, as `CUDA_HOME`, `ROCM_PATH` or PATH has it",
-				Example: `compiler = "nvcc"`, to: func(r *record) any { return &r.toolchain.Compiler },
-				Text: "A name or path of the compiler: `nvcc` or a clang for `cuda`, `hipcc` or the clang " +
-					"of ROCm for `hip`.", See: "clang-cuda.md"},
+				Example: `compiler = "nvcc"`, See: "clang-cuda.md",
+				Text: "A name or path of the compiler: `nvcc` or a clang for `cuda`, `hipcc` or " +
+					"the clang of ROCm for `hip`."},
 			{Name: "host_compiler", Type: StringType, Default: "the g++ that the toolkit supports",
 				Example: `host_compiler = "g++-11"`,
-				to:      func(r *record) any { return &r.toolchain.HostCompiler },
 				Text:    "A name or path of the compiler of C, C++ and the host half of CUDA sources.",
 				Becomes: "`nvcc -ccbin`, and the program of host compiles and links"},
-			{Name: "version", Type: StringType, Default: "any", Example: `version = ">= 11.8, < 13"`,
-				to:   func(r *record) any { return &r.toolchain.Version },
-				form: &form{check: isConstraint},
-				Text: "The versions of the toolkit that are allowed. " + constraintText +
-					" With `from = \"pypi\"` it is one version, such as `13.5.0`."},
+			{Name: "version", Type: StringType, Default: "any",
+				Example: `version = ">= 11.8, < 13"`, form: &form{check: isConstraint},
+				Text: "The versions of the toolkit that are allowed. " + constraintText + " With " +
+					"`from = \"pypi\"` it is one version, such as `13.5.0`."},
 			{Name: "from", Type: StringType, Words: []string{"system", "pypi"}, Default: `"system"`,
-				Example: `from = "system"`, See: "toolkits.md", to: func(r *record) any { return &r.from },
-				Text: "Where the CUDA toolkit comes from. `system` is one that is installed. `pypi` is " +
-					"NVIDIA's own, from PyPI, in exactly one `version`: `kbuild toolkit lock` pins it, and " +
-					"`kbuild toolkit install` installs it."},
-			{Name: "path", Type: StringType, Example: `path = "third_party/cuda"`, See: "toolkits.md",
-				to: func(r *record) any { return &r.toolchain.Path }, path: true,
-				Text: "The folder of an installed CUDA toolkit, with `bin/nvcc` in it, relative to the " +
-					"manifest."},
+				Example: `from = "system"`, See: "toolkits.md",
+				Text: "Where the CUDA toolkit comes from. `system` is one that is installed. " +
+					"`pypi` is NVIDIA's own, from PyPI, in exactly one `version`: `kbuild " +
+					"toolkit lock` pins it, and `kbuild toolkit install` installs it."},
+			{Name: "path", Type: StringType, Example: `path = "third_party/cuda"`,
+				See: "toolkits.md", path: true,
+				Text: "The folder of an installed CUDA toolkit, with `bin/nvcc` in it, relative " +
+					"to the manifest."},
 			{Name: "parts", Type: StringsType, Example: "parts = []", See: "toolkits.md",
-				to: func(r *record) any { return &r.toolchain.Parts },
 				form: &form{valid: toolkitPart, what: "part of a toolkit",
 					help: "Extras of cuda-toolkit have names such as cublas."},
-				Text: "With `from = \"pypi\"`: parts of the toolkit besides the compiler, the runtime and " +
-					"CCCL, as the extras of PyPI's package `cuda-toolkit` are called: `cublas`, `nvjitlink`, " +
-					"`nvdisasm`."},
+				Text: "With `from = \"pypi\"`: parts of the toolkit besides the compiler, the " +
+					"runtime and CCCL, as the extras of PyPI's package `cuda-toolkit` are " +
+					"called: `cublas`, `nvjitlink`, `nvdisasm`."},
 		},
-	}
-}
-
-func gencodeBlock() *Block {
-	return &Block{
+	}, {
 		Name: "gencode", Label: "a name",
 		Text: "The device code that targets ship, under a name: `gencode = gencode.NAME` takes it.",
 		Example: `gencode "server" {
@@ -253,18 +218,19 @@ func gencodeBlock() *Block {
 			attrCode.required(),
 			{Name: "arch_list", Type: StringsType, Default: "the architectures of `code`",
 				Example: `arch_list = ["sm_70", "sm_80", "sm_90"]`, See: "passes.md",
-				to: func(r *record) any { return &r.archList },
-				Text: "The architectures that `__CUDA_ARCH_LIST__` spells in every pass. With the full list " +
-					"of a project, a build with `--arch sm_90` shares cache entries with full builds, also " +
-					"where CUB spells the list into its namespace.",
-				Becomes: "`-D__CUDA_ARCH_LIST__=700,800,900` of cicc's and cudafe++'s passes, where nvcc is " +
-					"split"},
+				Text: "The architectures that `__CUDA_ARCH_LIST__` spells in every pass. With " +
+					"the full list of a project, a build with `--arch sm_90` shares cache " +
+					"entries with full builds, also where CUB spells the list into its namespace.",
+				Becomes: "`-D__CUDA_ARCH_LIST__=700,800,900` of cicc's and cudafe++'s passes, " +
+					"where nvcc is split"},
 		},
-	}
-}
-
-func defaultsBlock() *Block {
-	return &Block{
+	}, {
+		Name: importKind, Label: "a path", Example: `import "math/kernels.hcl" {}`,
+		See: "language.md#several-manifests",
+		Text: "Takes in the manifest of a folder below. Its targets are called by their folder: " +
+			"`library \"vec\"` of `math/kernels.hcl` is `math/vec`, and `library[\"math/vec\"]` " +
+			"in references.",
+	}, {
 		Name: "defaults", Once: true,
 		Text: "Attributes of libraries, executables and modules that do not set them. A value that a " +
 			"target sets replaces that of `defaults`; lists and maps are not merged.",
@@ -273,11 +239,7 @@ func defaultsBlock() *Block {
   std  = "c++17"
 }`,
 		Attributes: slices.Concat(compileAttributes(), hostAttributes()),
-	}
-}
-
-func libraryBlock() *Block {
-	return &Block{
+	}, {
 		Name: "library", Label: "a name", Target: true, Inherits: "defaults",
 		Text: "A static library, `build/lib/libNAME.a`, or a shared one.",
 		Example: `library "solver" {
@@ -285,66 +247,31 @@ func libraryBlock() *Block {
   code    = ["sm_80"]
 }`,
 		Attributes: slices.Concat([]Attribute{attrSources, attrDeps,
-			{Name: "type", Type: StringType, Words: []string{"static", "shared"}, Default: `"static"`,
-				Example: `type = "shared"`, to: func(r *record) any { return &r.libraryType },
-				Text: "Whether `build/lib/libNAME.a` or `build/lib/libNAME.so` is made. A shared library " +
-					"has a device link of its own.",
-				Becomes: "`-shared -Wl,-soname,libx.so`, and `-fPIC` of its compiles; for a static library " +
-					"`ar qcsD`"},
-			{Name: "device_link", Type: BoolType, Default: "false", Example: "device_link = true",
-				See: "language.md#device-links", to: func(r *record) any { return &r.DeviceLink },
-				Text: "Whether a static library gets a device link of its own, for programs that are linked " +
-					"by other build tools. A shared library always has one.",
+			{Name: "type", Type: StringType, Words: []string{"static", "shared"},
+				Default: `"static"`, Example: `type = "shared"`,
+				Text: "Whether `build/lib/libNAME.a` or `build/lib/libNAME.so` is made. A shared " +
+					"library has a device link of its own.",
+				Becomes: "`-shared -Wl,-soname,libx.so`, and `-fPIC` of its compiles; for a " +
+					"static library `ar qcsD`"},
+			{Name: "device_link", Type: BoolType, See: "language.md#device-links",
+				Text: "Whether a static library gets a device link of its own, for programs that " +
+					"are linked by other build tools. A shared library always has one.",
 				Becomes: "`nvcc -dlink`, whose object is a member of the archive"},
 			attrAlwaysLink,
 			{Name: "soversion", Type: StringType, Default: "none", Example: `soversion = "1"`,
-				See: "install.md#shared-libraries", to: func(r *record) any { return &r.SOVersion },
+				See: "install.md#shared-libraries",
 				form: &form{valid: soVersion, what: "version of a shared library",
 					help: `Write for example "1", for libNAME.so.1.`},
 				Text: "The version of the interface of a shared library: programs load " +
-					"`libNAME.so.SOVERSION`, and go on using it where a library of another `soversion` is " +
-					"installed beside it.",
+					"`libNAME.so.SOVERSION`, and go on using it where a library of another " +
+					"`soversion` is installed beside it.",
 				Becomes: "`-Wl,-soname,libx.so.1`, and `libx.so.1` beside `libx.so`"},
 			attrOutputName("`build/lib/libNAME.a` or `.so`"),
 			attrForEach("a library", "The library is called as the key."),
 			attrPublicHeaders,
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
-	}
-}
-
-// attrAlwaysLink is for blocks that links read as an archive.
-var attrAlwaysLink = Attribute{Name: "always_link", Type: BoolType, Default: "false",
-	Example: "always_link = true", See: "language.md#objects-that-nothing-names",
-	to: func(r *record) any { return &r.AlwaysLink },
-	Text: "Whether links of programs and shared libraries take all objects of the archive, also " +
-		"those that nothing names, such as objects that register themselves. A device link keeps all " +
-		"kernels.",
-	Becomes: "`-Wl,--whole-archive build/lib/libx.a -Wl,--no-whole-archive`; `-Xnvlink " +
-		"-ignore-host-info`"}
-
-// attrForEach is for blocks that may have several instances.
-func attrForEach(what, called string) Attribute {
-	return Attribute{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`,
-		See: "language.md#many-programs",
-		Text: "Makes " + what +
-			" for each string of a list, or for each key of a map. `each.key` and `each.value` are known " +
-			"in the other attributes. " + called}
-}
-
-// attrOutputName is for blocks that write one file.
-func attrOutputName(becomes string) Attribute {
-	return Attribute{Name: "output_name", Type: StringType, Default: "the name of the block",
-		Example: `output_name = "solver-cuda"`, to: func(r *record) any { return &r.outputName },
-		form: &form{valid: targetName, what: "name for a file",
-			help: "Letters, digits and _ . + - may be used, and no folder; lib and the " +
-				"ending are added."},
-		Text: "What the file is called, where that is not the name of the target: two targets may be " +
-			"called the same in their own folders, or a name may be taken.", Becomes: becomes}
-}
-
-func executableBlock() *Block {
-	return &Block{
+	}, {
 		Name: "executable", Label: "a name", Target: true, Inherits: "defaults",
 		Text: "A program, `build/bin/NAME`.",
 		Example: `executable "bench" {
@@ -355,11 +282,7 @@ func executableBlock() *Block {
 			attrForEach("a program", "The program is called as the key."),
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
-	}
-}
-
-func moduleBlock() *Block {
-	return &Block{
+	}, {
 		Name: "module", Label: "a name", Target: true, Inherits: "defaults", See: "modules.md",
 		Text: "Device code to load at run time: files below `build/modules`, which may also be put " +
 			"into programs.",
@@ -372,23 +295,25 @@ func moduleBlock() *Block {
 			{Name: "emit", Type: StringsType,
 				Words:   []string{"ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"},
 				Default: `["fatbin"]`, Example: `emit = ["cubin"]`, See: "modules.md",
-				to: func(r *record) any { return &r.Emit },
-				Text: "The kinds of files to make. `cubin`, `ptx` and `ltoir` are one file for each " +
-					"architecture, `fatbin` is one file for all. AMD code has `hsaco`, `bitcode` and `fatbin`.",
-				Becomes: "`nvcc -cubin`; or `-ptx`, `-fatbin`, and for `ltoir` the file that `--keep` leaves"},
+				Text: "The kinds of files to make. `cubin`, `ptx` and `ltoir` are one file for " +
+					"each architecture, `fatbin` is one file for all. AMD code has `hsaco`, " +
+					"`bitcode` and `fatbin`.",
+				Becomes: "`nvcc -cubin`; or `-ptx`, `-fatbin`, and for `ltoir` the file that " +
+					"`--keep` leaves"},
 			{Name: "late_bound", Type: StringsType, Example: `late_bound = ["callback"]`,
-				See: "modules.md", to: func(r *record) any { return &r.LateBound },
-				Text: "Functions that the LTO-IR calls and nothing here defines, since the program brings " +
-					"one when it links at run time. `--check-link` takes them for defined. A function of C++ " +
-					"is named with or without its parameters: `ops::apply`."},
+				See: "modules.md",
+				Text: "Functions that the LTO-IR calls and nothing here defines, since the " +
+					"program brings one when it links at run time. `--check-link` takes them for " +
+					"defined. A function of C++ is named with or without its parameters: " +
+					"`ops::apply`."},
 			{Name: "matrix", Type: ListsType, Example: "matrix = { tile = [64, 128] }",
 				See: "language.md#matrices",
 				Text: "Axes with their values: the module has an instance for each combination. " +
 					"`matrix.AXIS` is the value in the other attributes."},
 			{Name: "exclude", Type: MapsType, Example: "exclude = [{ tile = 128 }]",
 				See: "language.md#matrices",
-				Text: "Combinations of the matrix that are left out: each map excludes the instances that " +
-					"agree with it on the axes that it names."},
+				Text: "Combinations of the matrix that are left out: each map excludes the " +
+					"instances that agree with it on the axes that it names."},
 			attrPublicHeaders,
 		}, compileAttributes()),
 		Blocks: []*Block{partitionBlock(), {
@@ -404,16 +329,12 @@ func moduleBlock() *Block {
   }
 }`,
 			Attributes: []Attribute{{Name: "symbol", Type: StringType, Required: true,
-				Example: `symbol = "gemm"`, to: func(r *record) any { return &r.embed.Symbol },
+				Example: `symbol = "gemm"`,
 				form: &form{valid: identifierRE, what: "C identifier",
 					help: "Letters, digits and underscores; it becomes a name in a C header."},
 				Text: "The name of the table, and of the header `NAME.h`. It is a C identifier."}},
 		}},
-	}
-}
-
-func prebuiltBlock() *Block {
-	return &Block{
+	}, {
 		Name: "prebuilt", Label: "a name", Target: true, See: "language.md#prebuilt-code",
 		Text: "A library that was built elsewhere, or device code to link. kbuild opens the file and " +
 			"compares it with what the block says. The block names either an `archive` or a `shared` " +
@@ -425,27 +346,23 @@ func prebuiltBlock() *Block {
 }`,
 		Attributes: slices.Concat([]Attribute{
 			{Name: "archive", Type: StringType, Example: `archive = "third_party/libspectra.a"`,
-				to: func(r *record) any { return &r.Archive }, path: true,
-				Text:    "The path of an archive, an object, a fatbin that `nvcc -dc` made, or bare LTO-IR.",
-				Becomes: "the path in device links and host links"},
+				path: true,
+				Text: "The path of an archive, an object, a fatbin that `nvcc -dc` made, or bare " +
+					"LTO-IR.", Becomes: "the path in device links and host links"},
 			{Name: "shared", Type: StringType, Example: `shared = "third_party/libspectra.so"`,
-				to: func(r *record) any { return &r.SharedFile }, path: true,
-				Text: "The path of a shared library.", Becomes: "the path in host links, with `-Wl,-rpath`"},
+				path: true, Text: "The path of a shared library.",
+				Becomes: "the path in host links, with `-Wl,-rpath`"},
 			attrIncludes.saying("Folders of headers, for the targets that depend on the block."),
 			attrLibs.saying("Libraries that the file needs, without `-l`."),
 			attrLibDirs.saying("Folders with the libraries that the file needs."),
 			{Name: "lto", Type: StringType, Words: []string{"required", "none"},
 				Default: "an LTO link refuses a file without LTO-IR", Example: `lto = "none"`,
-				to: func(r *record) any { return &r.LTO },
-				Text: "Whether the device code must be LTO-IR in an LTO link. `required` refuses a file " +
-					"without; `none` accepts machine code, which is not optimised with the rest."},
+				Text: "Whether the device code must be LTO-IR in an LTO link. `required` refuses " +
+					"a file without; `none` accepts machine code, which is not optimised with " +
+					"the rest."},
 			attrAlwaysLink, attrDeps, attrLabels,
 		}, floatAttributes),
-	}
-}
-
-func generateBlock() *Block {
-	return &Block{
+	}, {
 		Name: "generate", Label: "a name", Target: true, See: "language.md#generated-files",
 		Text: "A command that writes files into `build/gen/NAME`, which is on the include path of what " +
 			"depends on the block.",
@@ -457,34 +374,30 @@ func generateBlock() *Block {
 		Attributes: []Attribute{
 			{Name: "command", Type: StringsType, Required: true,
 				Example: `command = ["python3", "tools/tables.py", self.outputs[0]]`,
-				to:      func(r *record) any { return &r.Command },
-				Text: "The program and its arguments. It runs in the root of the project, and no shell is " +
-					"involved. `self.outputs`, `self.inputs`, `self.depfile`, `self.dir` (`build/gen/NAME`), " +
-					"`self.source_dir` (the folder of the manifest) and `self.name` are known in it.",
-				Becomes: "the argv, verbatim"},
-			{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`,
-				to: func(r *record) any { return &r.Inputs }, path: true, exists: true,
-				Text: "Files that the command reads. The command runs again when one of them changes."},
-			{Name: "outputs", Type: StringsType, Required: true, Example: `outputs = ["tables.cuh"]`,
-				path: true,
+				Text: "The program and its arguments. It runs in the root of the project, and no " +
+					"shell is involved. `self.outputs`, `self.inputs`, `self.depfile`, " +
+					"`self.dir` (`build/gen/NAME`), `self.source_dir` (the folder of the " +
+					"manifest) and `self.name` are known in it.", Becomes: "the argv, verbatim"},
+			{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`, path: true,
+				exists: true,
+				Text: "Files that the command reads. The command runs again when one of them " +
+					"changes."},
+			{Name: "outputs", Type: StringsType, Required: true,
+				Example: `outputs = ["tables.cuh"]`, path: true,
 				Text: "Files that the command writes, relative to `build/gen/NAME`. Elsewhere " +
-					"`generate.NAME.outputs` has their paths. Patterns (`*.cu`, `**/*.h`) and folders (`src/`) " +
-					"stand for files whose names the command chooses."},
+					"`generate.NAME.outputs` has their paths. Patterns (`*.cu`, `**/*.h`) and " +
+					"folders (`src/`) stand for files whose names the command chooses."},
 			{Name: "depfile", Type: StringType, Example: `depfile = "tables.d"`,
-				to: func(r *record) any { return &r.depfile },
 				form: &form{check: isFileBelow,
 					help: "It is relative to the folder that the command writes to."},
-				Text: "A file that the command writes, relative to `build/gen/NAME`: it names the files " +
-					"that the command has read, as rules of make (ninja's depfile, `-MD` of compilers). The " +
-					"command runs again when one of them changes. `self.depfile` is its path. kbuild removes " +
-					"it when it has read it, unless it is one of `outputs`."},
+				Text: "A file that the command writes, relative to `build/gen/NAME`: it names " +
+					"the files that the command has read, as rules of make (ninja's depfile, " +
+					"`-MD` of compilers). The command runs again when one of them changes. " +
+					"`self.depfile` is its path. kbuild removes it when it has read it, unless " +
+					"it is one of `outputs`."},
 			attrDeps, attrMemory, attrLabels,
 		},
-	}
-}
-
-func testBlock() *Block {
-	return &Block{
+	}, {
 		Name: "test", Label: "a name", See: "test.md",
 		Text: "A program that `kbuild test` builds and runs in the root of the project. It passes if " +
 			"it ends with status 0. A test that passed does not run again for as long as its program, its " +
@@ -500,39 +413,31 @@ test "check" {
 		Attributes: []Attribute{
 			attrForEach("a test", "The test of a key is `NAME:KEY`."),
 			{Name: "executable", Type: ReferenceType, Required: true,
-				Example: "executable = executable.check", to: func(r *record) any { return &r.program },
-				Text: "The program."},
+				Example: "executable = executable.check", Text: "The program."},
 			{Name: "args", Type: StringsType, Example: `args = ["--size", "1024"]`,
-				to:   func(r *record) any { return &r.test.Args },
 				Text: "Its arguments. Files that they name count as data."},
-			{Name: "data", Type: StringsType, Example: `data = glob("data/*.bin")`,
-				to: func(r *record) any { return &r.test.Data }, path: true, exists: true,
-				Text: "Files that it reads. What is neither here nor among the arguments may change without " +
-					"the test running again."},
+			{Name: "data", Type: StringsType, Example: `data = glob("data/*.bin")`, path: true,
+				exists: true,
+				Text: "Files that it reads. What is neither here nor among the arguments may " +
+					"change without the test running again."},
 			{Name: "deps", Type: ReferencesType, Example: "deps = [library.solver]",
-				to: func(r *record) any { return &r.test.Deps },
-				Text: "Targets whose files it reads or loads when it runs: modules, programs, shared " +
-					"libraries. They are built first, and their files are data."},
+				Text: "Targets whose files it reads or loads when it runs: modules, programs, " +
+					"shared libraries. They are built first, and their files are data."},
 			{Name: "env", Type: StringMapType, Example: `env = { OMP_NUM_THREADS = "2" }`,
 				Text: "Variables of its environment, on top of what commands of a build have."},
-			{Name: "needs_gpu", Type: BoolType, Default: "false", Example: "needs_gpu = true",
-				to: func(r *record) any { return &r.test.NeedsGPU },
-				Text: "The test needs a GPU. Without one it is skipped, and kbuild reports that. Such tests " +
-					"run one at a time, and again on another GPU or with another driver."},
+			{Name: "needs_gpu", Type: BoolType,
+				Text: "The test needs a GPU. Without one it is skipped, and kbuild reports that. " +
+					"Such tests run one at a time, and again on another GPU or with another " +
+					"driver."},
 			{Name: "timeout", Type: DurationType, Default: "none", Example: `timeout = "90s"`,
-				to:   func(r *record) any { return &r.test.Timeout },
-				Text: "A test that runs longer is ended, with all that it has started, and has failed."},
+				Text: "A test that runs longer is ended, with all that it has started, and has " +
+					"failed."},
 			{Name: "cache", Type: BoolType, Default: "true", Example: "cache = false",
-				to: func(r *record) any { return &r.cached },
-				Text: "Whether a result holds for as long as nothing changes. With `false` the test runs " +
-					"each time: it depends on what is in no file."},
+				Text: "Whether a result holds for as long as nothing changes. With `false` the " +
+					"test runs each time: it depends on what is in no file."},
 			attrMemory,
 		},
-	}
-}
-
-func groupBlock() *Block {
-	return &Block{
+	}, {
 		Name: "group", Label: "a name",
 		Text: "A name for several targets on the command line. `group \"default\"` is what `kbuild` " +
 			"builds.",
@@ -544,9 +449,37 @@ group "default" {
   targets = [library.x]
 }`,
 		Attributes: []Attribute{{Name: "targets", Type: ReferencesType, Required: true,
-			Example: "targets = []", to: func(r *record) any { return &r.group.Targets },
-			Text: "The targets, and other groups."}},
-	}
+			Example: "targets = []", Text: "The targets, and other groups."}},
+	}}}
+}
+
+// attrAlwaysLink is for blocks that links read as an archive.
+var attrAlwaysLink = Attribute{Name: "always_link", Type: BoolType,
+	See: "language.md#objects-that-nothing-names",
+	Text: "Whether links of programs and shared libraries take all objects of the archive, also " +
+		"those that nothing names, such as objects that register themselves. A device link keeps " +
+		"all kernels.",
+	Becomes: "`-Wl,--whole-archive build/lib/libx.a -Wl,--no-whole-archive`; `-Xnvlink " +
+		"-ignore-host-info`"}
+
+// attrForEach is for blocks that may have several instances.
+func attrForEach(what, called string) Attribute {
+	return Attribute{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`,
+		See: "language.md#many-programs",
+		Text: "Makes " + what + " for each string of a list, or for each key of a map. " +
+			"`each.key` and `each.value` are known in the other attributes. " + called}
+}
+
+// attrOutputName is for blocks that write one file.
+func attrOutputName(becomes string) Attribute {
+	return Attribute{Name: "output_name", Type: StringType, Default: "the name of the block",
+		Example: `output_name = "solver-cuda"`,
+		form: &form{valid: targetName, what: "name for a file",
+			help: "Letters, digits and _ . + - may be used, and no folder; lib and the " +
+				"ending are added."},
+		Text: "What the file is called, where that is not the name of the target: two targets " +
+			"may be called the same in their own folders, or a name may be taken.",
+		Becomes: becomes}
 }
 
 const constraintText = "It is a list of bounds such as `>= 11.8, < 13`; `~> 11.2` allows every " +
@@ -570,7 +503,6 @@ var partitionBlock = sync.OnceValue(func() *Block {
 }`,
 		Attributes: []Attribute{
 			{Name: "match", Type: StringsType, Required: true, Example: `match = ["src/*.cu"]`,
-				to:   func(r *record) any { return &r.match },
 				Text: "Paths and patterns of the sources, as in `glob`."},
 			attrCode.saying("The device code that these sources are compiled for, in mode `whole`. " +
 				"`--arch` leaves of it what it names, or all."),

@@ -12,17 +12,14 @@ func (l *loader) decodeSettings() {
 		case "cache":
 			// It has no credentials: a project must not be able to send a user's credentials to a
 			// server of its choice.
-			rec := &record{}
-			l.reader(b, nil).decode(rec)
-			l.project.Cache = rec.cache
+			l.reader(b, nil).decode(&l.project.Cache)
 		case "package":
-			rec := &record{pkg: Package{Pos: position(b.rng)}}
-			r := l.reader(b, nil)
-			r.decode(rec)
-			if strings.ContainsAny(rec.pkg.Description, "\r\n") {
+			r, p := l.reader(b, nil), &Package{Pos: position(b.rng)}
+			r.decode(p)
+			if strings.ContainsAny(p.Description, "\r\n") {
 				r.fault("description", "", "the description of a package is one line")
 			}
-			l.project.Package = &rec.pkg
+			l.project.Package = p
 		case "defaults":
 			// There is no merging: a target that sets defines, flags or includes gets none of
 			// those of the defaults. This finds mistakes even if no target uses them.
@@ -33,12 +30,15 @@ func (l *loader) decodeSettings() {
 
 // decodeRequired checks the versions of kbuild that may load the manifest.
 func (l *loader) decodeRequired(b *block) {
-	r, rec := l.reader(b, nil), &record{}
-	r.decode(rec)
-	c, err := ParseConstraint(rec.version)
+	var needs struct {
+		Version string `attr:"required_version"`
+	}
+	r := l.reader(b, nil)
+	r.decode(&needs)
+	c, err := ParseConstraint(needs.Version)
 	if err == nil && !c.Allows(l.opts.Version) {
 		r.fault("required_version", "Install a kbuild that meets the constraint.",
-			"this manifest needs kbuild %s, and this is kbuild %s", rec.version, l.opts.Version)
+			"this manifest needs kbuild %s, and this is kbuild %s", needs.Version, l.opts.Version)
 	}
 }
 

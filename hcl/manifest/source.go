@@ -34,7 +34,7 @@ var headers = []string{".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".in
 
 // sources reads the sources of a target and applies its partitions.
 func (r *reader) sources(rec *record) []Source {
-	l, items := r.l, rec.sources
+	l, items := r.l, rec.Listed
 	if f := r.field("sources"); f != nil && isEmpty(f.val) {
 		help := `Write for example sources = glob("src/*.cu").`
 		if r.b.kind == "library" {
@@ -188,13 +188,13 @@ func (r *reader) partitions(sources []item) map[string]selection {
 		if a := b.body.Attributes["code"]; a != nil && r.b.kind == "module" {
 			r.l.errorAt(a.NameRange, "Make a module of its own for these sources.",
 				"the files of a module are for one list of code")
-			p.code = nil
+			p.Code = nil
 		}
-		p.code = r.l.narrowArch(p.code)
+		p.Code = r.l.narrowArch(p.Code)
 		if r.field("sources") == nil {
 			continue // there is no source to select; the error was reported
 		}
-		for _, m := range p.match {
+		for _, m := range p.Match {
 			r.selectSources(out, sources, selection{p, m.rng}, m.text)
 		}
 	}
@@ -236,16 +236,16 @@ func (r *reader) selectSources(
 // settings returns the settings of a source: those of its target, where its partition does not
 // replace them. Defines are merged, and flags appended. p may be nil.
 func (rec *record) settings(p *partition) Source {
-	s := Source{Language: rec.language, Mode: rec.Mode, Opt: rec.Opt, Defines: rec.defines,
+	s := Source{Language: rec.Language, Mode: rec.Mode, Opt: rec.Opt, Defines: rec.Macros,
 		Flags: &rec.Flags, Memory: rec.Memory}
 	if p == nil {
 		return s
 	}
 	return Source{
-		Partition: p.b.name, Includes: p.Includes, AttrPos: p.AttrPos, Code: p.code,
-		Language: cmp.Or(p.language, s.Language), Mode: cmp.Or(p.Mode, s.Mode),
+		Partition: p.b.name, Includes: p.Includes, AttrPos: p.AttrPos, Code: p.Code,
+		Language: cmp.Or(p.Language, s.Language), Mode: cmp.Or(p.Mode, s.Mode),
 		Opt: cmp.Or(p.Opt, s.Opt), Memory: cmp.Or(p.Memory, s.Memory),
-		Defines: mergeDefines(s.Defines, p.defines), Flags: s.Flags.with(&p.Flags),
+		Defines: mergeDefines(s.Defines, p.Macros), Flags: s.Flags.with(&p.Flags),
 	}
 }
 
@@ -256,15 +256,15 @@ func (rec *record) standard(language string, p *partition) string {
 	if p == nil {
 		p = &partition{record: &record{}}
 	}
-	switch cxx := cmp.Or(p.std.cxx, rec.std.cxx); language {
+	switch cxx := cmp.Or(p.Standards.cxx, rec.Standards.cxx); language {
 	case "c":
-		return cmp.Or(p.std.c, rec.std.c)
+		return cmp.Or(p.Standards.c, rec.Standards.c)
 	case "c++":
 		return cxx
 	case "asm":
 		return ""
 	default:
-		return cmp.Or(p.cudaStd.cxx, p.std.cxx, rec.cudaStd.cxx, cxx)
+		return cmp.Or(p.CUDAStandards.cxx, p.Standards.cxx, rec.CUDAStandards.cxx, cxx)
 	}
 }
 

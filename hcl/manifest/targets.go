@@ -26,8 +26,8 @@ func (r *reader) newTarget(kind Kind) *record {
 		r.l.bothAt(a.NameRange, b.NameRange, "and here", "Keep one of them.",
 			"%s says what it ships twice", r.b.heading())
 		rec.Gencode = Gencode{}
-	case rec.code != nil:
-		rec.Gencode = Gencode{Code: r.l.replaceArch(rec.code)}
+	case rec.Code != nil:
+		rec.Gencode = Gencode{Code: r.l.replaceArch(rec.Code)}
 	}
 	return rec
 }
@@ -43,7 +43,7 @@ func (r *reader) compiled(kind Kind) *record {
 	}
 	t.Sources = r.sources(rec)
 	if kind != Module {
-		t.OutputName = path.Join(r.b.dir, cmp.Or(rec.outputName, path.Base(r.b.name)))
+		t.OutputName = path.Join(r.b.dir, cmp.Or(t.OutputName, path.Base(r.b.name)))
 	}
 	return rec
 }
@@ -78,7 +78,7 @@ func (r *reader) library() *Target {
 	}
 	rec := r.compiled(Library)
 	t := rec.Target
-	t.Shared = rec.libraryType == "shared"
+	t.Shared = rec.Linkage == "shared"
 	t.PublicHeaders = r.publicHeaders(rec)
 	if t.Shared && t.DeviceLink {
 		r.conflict("device_link", "type", "shared here", "Remove it.",
@@ -112,9 +112,9 @@ func (r *reader) module() *Target {
 
 // embed reads the embed block of a module.
 func (r *reader) embed(b *block) *Embed {
-	in, rec := r.l.reader(b, r.values), &record{embed: Embed{Pos: position(b.rng)}}
-	in.decode(rec)
-	switch s := rec.embed.Symbol; {
+	in, e := r.l.reader(b, r.values), &Embed{Pos: position(b.rng)}
+	in.decode(e)
+	switch s := e.Symbol; {
 	case contains(cWords, s):
 		in.fault("symbol",
 			"It becomes the name of a table in C and C++; add the name of the library, say.",
@@ -124,7 +124,7 @@ func (r *reader) embed(b *block) *Embed {
 			".h would be found instead of the system's. Add the name of the library, say.",
 			"%q is the name of a system header", s)
 	}
-	return &rec.embed
+	return e
 }
 
 func contains(words, word string) bool {
@@ -183,11 +183,14 @@ func (l *loader) decodeTest(b *block) {
 }
 
 func (r *reader) test() Test {
-	l, rec := r.l, &record{Target: &Target{}, test: Test{Name: r.b.name, Pos: position(r.b.rng)}}
-	r.decode(rec)
-	t := &rec.test
-	t.Memory, t.EachTime = rec.Memory, rec.cached != nil && !*rec.cached
-	if to := rec.program; to.target != nil {
+	l, t := r.l, struct {
+		Test
+		Program reference `attr:"executable"`
+		Cached  *bool     `attr:"cache"`
+	}{Test: Test{Name: r.b.name, Pos: position(r.b.rng)}}
+	r.decode(&t)
+	t.EachTime = t.Cached != nil && !*t.Cached
+	if to := t.Program; to.target != nil {
 		b := l.named[to.label()]
 		switch t.Executable = to.label(); {
 		case to.kind != string(Executable):
@@ -210,14 +213,14 @@ func (r *reader) test() Test {
 			t.Env = append(t.Env, name+"="+*values[name])
 		}
 	}
-	return *t
+	return t.Test
 }
 
 // decodeGroup reads a named list of targets. A group may contain groups.
 func (l *loader) decodeGroup(b *block) {
-	rec := &record{group: Group{Name: b.name, Pos: position(b.rng)}}
-	l.reader(b, nil).decode(rec)
-	l.project.Groups = append(l.project.Groups, rec.group)
+	g := Group{Name: b.name, Pos: position(b.rng)}
+	l.reader(b, nil).decode(&g)
+	l.project.Groups = append(l.project.Groups, g)
 }
 
 // A library with sources = [] consists of headers. It has no archive. Its defines, flags and libs
@@ -258,14 +261,14 @@ func (r *reader) headerLibrary() *Target {
 			r.b.heading(), b.kind)
 	}
 	rec := r.newTarget(Library)
-	rec.PublicHeaders, rec.Target.Defines = r.publicHeaders(rec), rec.defines
+	rec.PublicHeaders, rec.Target.Defines = r.publicHeaders(rec), rec.Macros
 	return rec.Target
 }
 
 // publicHeaders reads the headers to install. It reports two that would become one file.
 func (r *reader) publicHeaders(rec *record) (list []Header) {
 	l, first := r.l, map[string]item{}
-	for _, it := range rec.headers {
+	for _, it := range rec.Headers {
 		h := Header{Path: r.sourcePath(it.text), Pos: position(it.rng)}
 		switch h.Generated = l.generated[h.Path]; {
 		case h.Path == "":

@@ -17,18 +17,21 @@ func (l *loader) decodeToolchain(b *block) {
 			didYouMean(b.name, toolchainKinds))
 		return
 	}
-	r, rec := l.reader(b, nil), &record{}
-	rec.toolchain.AttrPos = r.decode(rec)
-	t := rec.toolchain
-	t.Pos, t.Pinned = position(b.rng), rec.from == "pypi"
-	r.toolkit(t)
+	var t struct {
+		Toolchain
+		From string `attr:"from"`
+	}
+	r := l.reader(b, nil)
+	t.AttrPos = r.decode(&t)
+	t.Pos, t.Pinned = position(b.rng), t.From == "pypi"
+	r.toolkit(t.Toolchain)
 	if t.Pinned {
 		t.LockFile = strings.TrimSuffix(l.project.File, filepath.Ext(l.project.File)) + ".lock"
 		if text, err := l.fsys.ReadFile(t.LockFile); err == nil {
 			l.project.Files, l.project.sources[t.LockFile] = append(l.project.Files, t.LockFile), text
 		}
 	}
-	l.project.Toolchains[b.name] = t
+	l.project.Toolchains[b.name] = t.Toolchain
 }
 
 var releaseRE = pattern(`^[0-9]{1,9}(\.[0-9]{1,9}){2,3}$`)

@@ -274,9 +274,7 @@ func (l *loader) evaluateVariables() {
 
 func (l *loader) asVariable(v *variable) Variable {
 	out := Variable{Name: v.block.name, Type: cmp.Or(v.typeText, "any"), Source: v.source}
-	rec := &record{}
-	l.reader(v.block, nil).decode(rec)
-	out.Description = rec.variable.Description
+	l.reader(v.block, nil).decode(&out)
 	if v.value.IsWhollyKnown() && v.value != cty.NilVal {
 		if text, err := ctyjson.Marshal(v.value, v.value.Type()); err == nil {
 			out.Value = string(text)
@@ -288,9 +286,10 @@ func (l *loader) asVariable(v *variable) Variable {
 // validate reports a failed condition with the author's message, at the value that fails it.
 func (l *loader) validate(v *variable) {
 	for _, n := range v.block.nested {
-		rec := &record{}
-		l.reader(n, nil).decode(rec)
-		message := rec.message
+		var rule struct {
+			Message string `attr:"error_message"`
+		}
+		l.reader(n, nil).decode(&rule)
 		cond := n.body.Attributes["condition"]
 		if cond == nil || n.body.Attributes["error_message"] == nil {
 			continue
@@ -301,7 +300,7 @@ func (l *loader) validate(v *variable) {
 			l.errorAt(cond.Expr.Range(), "", "a condition must be true or false")
 		case val.IsKnown() && val.False():
 			l.bothAt(v.rng, cond.Expr.Range(), "does not hold",
-				fmt.Sprintf("The value is from: %s.", v.source), "variable %q: %s", v.block.name, message)
+				fmt.Sprintf("The value is from: %s.", v.source), "variable %q: %s", v.block.name, rule.Message)
 		}
 	}
 }

@@ -80,9 +80,6 @@ func (e entry) about() string {
 	return e.attribute.Text
 }
 
-// fromDefaults reports whether `defaults` documents the entry too.
-func (e entry) fromDefaults() bool { return e.attribute.Inherited && e.block.Inherits == "defaults" }
-
 // write writes a block without its attributes, or an attribute.
 func (s subject) write(p page) {
 	if s.attribute == nil {
@@ -125,12 +122,12 @@ func writeBlock(p page, b *manifest.Block) {
 	if b.Open != "" {
 		p.item("attributes", b.Open)
 	}
-	var own, inherited, blocks []string
+	var own, defaults, blocks []string
 	for _, e := range attributes("", b) {
 		switch {
 		case strings.Count(e.path, ".") > 1: // a key
-		case e.fromDefaults():
-			inherited = append(inherited, e.attribute.Name)
+		case b.Inherits == "defaults" && inherited(b, e.attribute) != "":
+			defaults = append(defaults, e.attribute.Name)
 		default:
 			own = append(own, e.attribute.Name)
 		}
@@ -139,7 +136,7 @@ func writeBlock(p page, b *manifest.Block) {
 		blocks = append(blocks, n.Name)
 	}
 	list(p, "attributes", own)
-	list(p, "of defaults", inherited)
+	list(p, "of defaults", defaults)
 	list(p, "blocks", blocks)
 	if b.Once {
 		p.item("written", "once")
@@ -167,13 +164,13 @@ func typeOf(a *manifest.Attribute) string {
 	return string(a.Type)
 }
 
+// inherited returns where an attribute comes from that its block does not set; "" if from nowhere.
 func inherited(b *manifest.Block, a *manifest.Attribute) string {
-	switch {
-	case !a.Inherited:
-	case b.Inherits == "defaults" || b.Name == "defaults":
+	switch defaults := manifest.Schema().Block("defaults"); {
+	case b.Inherits == "the target" && !a.Required && b.Attribute(a.Name) != nil:
+		return "from the target"
+	case (b.Inherits == "defaults" || b == defaults) && defaults.Attribute(a.Name) != nil:
 		return "from `defaults`"
-	case b.Inherits != "":
-		return "from " + b.Inherits
 	}
 	return ""
 }
