@@ -321,7 +321,7 @@ func (p *project) verify() disk.VerifyResult {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	res, err := store.Verify(p.t.Context(), false, nil)
+	res, _, err := store.Verify(p.t.Context(), false)
 	if err != nil {
 		p.t.Fatal(err)
 	}

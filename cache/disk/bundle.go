@@ -344,20 +344,32 @@ func (s *Store) keepManifest(m Manifest) error {
 	return s.putFile(s.path(imports, fmt.Sprintf("%x.json", sha256.Sum256(text))), text)
 }
 
-// Imports returns the manifests of the imported bundles, most recent first. It omits unreadable
+// imported is the manifest of an imported bundle.
+type imported struct {
+	storedFile
+	Manifest
+}
+
+// imported lists the manifests of the imported bundles, most recent first. It omits unreadable
 // ones.
-func (s *Store) Imports() []Manifest {
-	var out []Manifest
-	s.eachImport(func(_ string, m Manifest) { out = append(out, m) })
-	return out
+func (s *Store) imported() (all []imported) {
+	files, _ := filesOf(s.path(imports))
+	slices.SortStableFunc(files, func(a, b storedFile) int { return b.used.Compare(a.used) })
+	for _, f := range files {
+		i := imported{storedFile: f}
+		if text, err := readAtMost(f.name, MaxRecord); err == nil && json.Unmarshal(text, &i.Manifest) == nil {
+			all = append(all, i)
+		}
+	}
+	return all
 }
 
 // Imported maps the first output of an action to its record in the most recent bundle with such an
 // action.
 func (s *Store) Imported() map[string]string {
 	out := map[string]string{}
-	for _, m := range slices.Backward(s.Imports()) {
-		for _, e := range m.Entries {
+	for _, i := range slices.Backward(s.imported()) {
+		for _, e := range i.Entries {
 			out[e.Output] = e.Record
 		}
 	}
@@ -373,30 +385,15 @@ func (s *Store) Named(record string) (*cache.Record, error) {
 	return readRecord(s.recordFile(command, id))
 }
 
-// eachImport visits the manifests, most recent first.
-func (s *Store) eachImport(visit func(name string, m Manifest)) {
-	var found []recordFile
-	eachFile(context.Background(), s.path(imports), func(info fs.FileInfo) {
-		found = append(found, recordFile{s.path(imports, info.Name()), info.ModTime()})
-	})
-	slices.SortStableFunc(found, func(a, b recordFile) int { return b.used.Compare(a.used) })
-	for _, f := range found {
-		var m Manifest
-		if text, err := readAtMost(f.name, MaxRecord); err == nil && json.Unmarshal(text, &m) == nil {
-			visit(f.name, m)
-		}
-	}
-}
-
 // forgetImports removes the manifests of bundles without any remaining record.
 func (s *Store) forgetImports() {
-	s.eachImport(func(name string, m Manifest) {
-		left := slices.ContainsFunc(m.Entries, func(e BundleEntry) bool {
+	for _, i := range s.imported() {
+		left := slices.ContainsFunc(i.Entries, func(e BundleEntry) bool {
 			_, err := s.Named(e.Record)
 			return err == nil
 		})
 		if !left {
-			os.Remove(name)
+			os.Remove(i.name)
 		}
-	})
+	}
 }

@@ -71,7 +71,7 @@ func TestExportAndImport(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	for _, r := range []*cache.Record{a, b} {
-		if diff := cmp.Diff([]*cache.Record{r}, records(t, to, r.Command)); diff != "" {
+		if diff := cmp.Diff([]*cache.Record{r}, lookedUp(t, to, r.Command)); diff != "" {
 			t.Error(diff)
 		}
 		for _, o := range r.Outputs[:2] {
@@ -83,7 +83,7 @@ func TestExportAndImport(t *testing.T) {
 	if res, err := to.Import(t.Context(), bytes.NewReader(packed), anyone); err != nil || res != (ImportResult{}) {
 		t.Error("imported twice", res, err)
 	}
-	if v, err := to.Verify(t.Context(), false, nil); err != nil || v.Problems > 0 || v.Records != 2 {
+	if v, _, err := to.Verify(t.Context(), false); err != nil || v.Problems > 0 || v.Records != 2 {
 		t.Error(v, err)
 	}
 }
@@ -117,7 +117,7 @@ func TestOriginOfBundle(t *testing.T) {
 	if _, err := to.Import(t.Context(), &packedForged, anyone); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]*cache.Record{r}, records(t, to, r.Command)); diff != "" {
+	if diff := cmp.Diff([]*cache.Record{r}, lookedUp(t, to, r.Command)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -142,10 +142,11 @@ func TestDamagedBundle(t *testing.T) {
 		t.Helper()
 		s := open(t, t.TempDir())
 		_, err := s.Import(t.Context(), bytes.NewReader(b), anyone)
-		if (err == nil || len(s.Imports()) > 0) && !bytes.Equal(unpacked(b), unpacked(packed)) { // a bit of the frame means nothing
+		if (err == nil || len(s.imported()) > 0) && !bytes.Equal(unpacked(b), unpacked(packed)) { // a bit of the frame means nothing
 			t.Errorf("%s: no error", what)
 		}
-		if v, err := s.Verify(t.Context(), false, func(p Problem) { t.Errorf("%s: %v", what, p) }); err != nil || v.Problems > 0 {
+		if v, problems, err := s.Verify(t.Context(), false); err != nil || v.Problems > 0 {
+			t.Errorf("%s: %v", what, problems)
 			t.Error(what, err)
 		}
 		if left := files(t, s.path("tmp")); left != nil {
@@ -176,7 +177,7 @@ func TestForgedBundle(t *testing.T) {
 		if _, err := s.Import(t.Context(), bytes.NewReader(b.Bytes()), anyone); err == nil {
 			t.Errorf("%s was imported", what)
 		}
-		if rs := records(t, s, r.Command); rs != nil {
+		if rs := lookedUp(t, s, r.Command); rs != nil {
 			t.Errorf("%s is there", what)
 		}
 	}
@@ -187,7 +188,9 @@ func TestImported(t *testing.T) {
 	from := open(t, t.TempDir())
 	old, tooRecent := entry(t, from, "old", "x"), entry(t, from, "young", "y")
 	for _, r := range []*cache.Record{old, tooRecent} {
-		s.eachImport(func(name string, _ Manifest) { age(t, name, time.Hour) })
+		for _, i := range s.imported() {
+			age(t, i.name, time.Hour)
+		}
 		if _, err := s.Import(t.Context(), bytes.NewReader(bundle(t, from, r)), anyone); err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +203,7 @@ func TestImported(t *testing.T) {
 		t.Error("a name that is none")
 	}
 	later(s, 2*grace)
-	if _, err := s.GC(t.Context(), 1, 0); err != nil || len(s.Imports()) != 0 {
+	if _, err := s.GC(t.Context(), 1, 0); err != nil || len(s.imported()) != 0 {
 		t.Error("the manifest of a bundle that has gone stays", err)
 	}
 }
@@ -212,7 +215,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := open(t, dir)
 		s.Import(t.Context(), bytes.NewReader(b), anyone)
-		if v, err := s.Verify(t.Context(), false, nil); err != nil || v.Problems > 0 {
+		if v, _, err := s.Verify(t.Context(), false); err != nil || v.Problems > 0 {
 			t.Error(v, err)
 		}
 	})

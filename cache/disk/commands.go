@@ -4,10 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
@@ -47,45 +46,18 @@ func (s *Store) PutCommand(key cache.Key, outputs []cache.Output, content []byte
 // UsedCommand records a use of a command, as Used does for a record.
 func (s *Store) UsedCommand(key cache.Key) { s.Used(&cache.Record{Command: key}) }
 
-// eachCommand visits the files of the commands.
-func (s *Store) eachCommand(ctx context.Context, visit func(key cache.Key, name string, info fs.FileInfo)) error {
-	return eachDir(ctx, filepath.Join(s.dir, commandsDir), func(dir string) error {
-		return eachFile(ctx, dir, func(info fs.FileInfo) {
-			if key, err := cache.ParseDigest(filepath.Base(dir) + info.Name()); err == nil {
-				visit(key, filepath.Join(dir, info.Name()), info)
-			}
-		})
-	})
+// allCommands lists the files of the commands.
+func (s *Store) allCommands(ctx context.Context) ([]storedFile, error) {
+	all, err := shardedFiles(ctx, filepath.Join(s.dir, commandsDir))
+	return slices.DeleteFunc(all, func(f storedFile) bool {
+		_, ok := commandKey(f.name)
+		return !ok
+	}), err
 }
 
-// scanCommands attaches the command files to their records. It removes a file without a record once
-// it is old. It also removes the old files that a killed process left behind.
-func (c *collection) scanCommands(ctx context.Context) error {
-	byKey := map[cache.Key]int{}
-	for i, r := range c.records {
-		if key, _, ok := splitRecordName(filepath.Base(r.name)); ok {
-			byKey[key] = i
-		}
-	}
-	return c.s.eachCommand(ctx, func(key cache.Key, name string, info fs.FileInfo) {
-		c.total += info.Size()
-		if i, ok := byKey[key]; ok {
-			c.records[i].command, c.records[i].size = name, c.records[i].size+info.Size()
-		} else if c.old(info.ModTime()) && os.Remove(name) == nil {
-			c.res.Commands++
-			c.res.Freed += info.Size()
-		}
-	})
-}
-
-// dropCommand removes the command file of a record, if it has one.
-func (c *collection) dropCommand(name string) error {
-	if name == "" {
-		return nil
-	}
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	c.res.Commands++
-	return nil
+// commandKey is the inverse of Command; ok is false for other files.
+func commandKey(name string) (key cache.Key, ok bool) {
+	dir, rest := filepath.Split(name)
+	key, err := cache.ParseDigest(filepath.Base(dir) + rest)
+	return key, err == nil
 }

@@ -33,9 +33,9 @@ func TestWhatIsCompressed(t *testing.T) {
 			t.Errorf("%s: compressed %v: %v", name, compressed, err)
 		}
 	}
-	res, err := s.Verify(t.Context(), false, func(p Problem) { t.Error(p) })
-	if err != nil || res.Blobs != len(tests) {
-		t.Error(res, err)
+	res, problems, err := s.Verify(t.Context(), false)
+	if err != nil || res.Blobs != len(tests) || len(problems) > 0 {
+		t.Error(res, problems, err)
 	}
 }
 

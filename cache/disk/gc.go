@@ -1,13 +1,12 @@
 package disk
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -52,13 +51,13 @@ type GCResult struct {
 // processes left behind. A limit of zero or less means no limit. A blob more recent than an hour
 // stays, with the record that names it, so right after a build the store may exceed maxBytes.
 func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (GCResult, error) {
-	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
-	if err := c.scan(ctx); err != nil {
+	c, err := s.scan(ctx)
+	if err != nil {
 		return c.res, fmt.Errorf("collecting the cache in %s: %w", s.dir, err)
 	}
 	for _, r := range c.records {
 		old := maxAge > 0 && s.now().Sub(r.used) > maxAge
-		big := maxBytes > 0 && c.kept() > maxBytes
+		big := maxBytes > 0 && c.total-c.res.Freed-c.doomed > maxBytes
 		if !old && !big {
 			break // sorted by last use: all others are more recent
 		}
@@ -72,8 +71,13 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 			return c.res, s.unwritable(err)
 		}
 	}
-	err := c.sweep(ctx)
-	c.reapTemps()
+	err = c.sweep(ctx)
+	temps, _ := filesOf(s.path("tmp"))
+	for _, f := range temps { // of killed processes; one that is being written is recent
+		if c.old(f.used) && os.Remove(f.name) == nil {
+			c.res.Temps++
+		}
+	}
 	s.forgetImports()
 	if c.res.Bytes = c.total - c.res.Freed; maxBytes > 0 {
 		c.res.Over = max(0, c.res.Bytes-maxBytes)
@@ -117,57 +121,66 @@ type collection struct {
 
 // usedRecord is a record file with the blobs that it references.
 type usedRecord struct {
-	recordFile
-	size  int64
-	blobs []cache.Digest
-
-	command string // a file that belongs to the record; "" if there is none
+	storedFile
+	blobs   []cache.Digest
+	command string // the file of a command that belongs to the record; "" if there is none
 }
 
-// scan reads blobs before records. A blob written after that is unknown to this run and stays.
-func (c *collection) scan(ctx context.Context) error {
-	err := c.s.eachBlob(ctx, func(b blobFile) {
+// scan lists the store. It reads blobs before records: a blob written after that is unknown to this
+// run and stays. It removes a command's file without a record once it is old; a killed process may
+// have left it.
+func (s *Store) scan(ctx context.Context) (*collection, error) {
+	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
+	blobs, err := s.allBlobs(ctx)
+	if err != nil {
+		return c, err
+	}
+	for _, b := range blobs {
 		c.blobs[b.digest] = append(c.blobs[b.digest], b)
 		c.total += b.size
-	})
+	}
+	records, err := s.allRecords(ctx)
 	if err != nil {
-		return err
+		return c, err
 	}
-	err = c.s.eachRecord(ctx, func(name string, info fs.FileInfo) {
+	byKey := map[cache.Key]int{}
+	for i, f := range records {
+		if err := ctx.Err(); err != nil {
+			return c, err
+		}
 		// A record without a head names nothing: Records removes it at the next lookup.
-		blobs, _ := readHead(name)
-		c.records = append(c.records, usedRecord{recordFile: recordFile{name, info.ModTime()}, size: info.Size(), blobs: distinct(blobs)})
-		c.total += info.Size()
-	})
-	if err == nil {
-		err = c.scanCommands(ctx)
-	}
-	for _, r := range c.records {
-		for _, d := range r.blobs {
+		blobs, _ := readHead(f.name)
+		slices.SortFunc(blobs, func(a, b cache.Digest) int { return bytes.Compare(a[:], b[:]) })
+		blobs = slices.Compact(blobs)
+		for _, d := range blobs {
 			c.refs[d]++
+		}
+		c.records = append(c.records, usedRecord{storedFile: f, blobs: blobs})
+		c.total += f.size
+		key, _, _ := splitRecordName(filepath.Base(f.name))
+		byKey[key] = i
+	}
+	commands, err := s.allCommands(ctx)
+	if err != nil {
+		return c, err
+	}
+	for _, f := range commands {
+		c.total += f.size
+		key, _ := commandKey(f.name)
+		if i, ok := byKey[key]; ok {
+			c.records[i].command = f.name
+			c.records[i].size += f.size
+		} else if c.old(f.used) && os.Remove(f.name) == nil {
+			c.res.Commands++
+			c.res.Freed += f.size
 		}
 	}
 	for d := range c.blobs {
 		c.doom(d)
 	}
-	sort.SliceStable(c.records, func(a, b int) bool { return c.records[a].used.Before(c.records[b].used) })
-	return err
+	slices.SortStableFunc(c.records, func(a, b usedRecord) int { return a.used.Compare(b.used) })
+	return c, nil
 }
-
-func distinct(blobs []cache.Digest) []cache.Digest {
-	seen := map[cache.Digest]bool{}
-	var out []cache.Digest
-	for _, d := range blobs {
-		if !seen[d] {
-			seen[d] = true
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// kept returns the bytes that remain if no further record is removed.
-func (c *collection) kept() int64 { return c.total - c.res.Freed - c.doomed }
 
 func (c *collection) old(t time.Time) bool { return c.s.now().Sub(t) > grace }
 
@@ -182,7 +195,7 @@ func (c *collection) bound(r usedRecord) bool {
 		if len(files) == 0 && !c.old(r.used) {
 			return true // written after the scan of the blobs
 		}
-		if slices.ContainsFunc(files, func(b blobFile) bool { return !c.old(b.written) }) {
+		if slices.ContainsFunc(files, func(b blobFile) bool { return !c.old(b.used) }) {
 			return true
 		}
 	}
@@ -195,8 +208,11 @@ func (c *collection) drop(r usedRecord) error {
 	if err != nil || info.ModTime().After(r.used) {
 		return nil
 	}
-	if err := c.dropCommand(r.command); err != nil {
-		return err
+	if r.command != "" {
+		if err := remove(r.command); err != nil {
+			return err
+		}
+		c.res.Commands++
 	}
 	if err := remove(r.name); err != nil {
 		return err
@@ -217,7 +233,7 @@ func (c *collection) doom(d cache.Digest) {
 		return
 	}
 	for _, b := range c.blobs[d] {
-		if c.old(b.written) {
+		if c.old(b.used) {
 			c.doomed += b.size
 		}
 	}
@@ -233,37 +249,19 @@ func (c *collection) sweep(ctx context.Context) error {
 			return err
 		}
 		for _, b := range blobs {
-			if err := c.removeOld(b); err != nil {
+			// A build may have reused it since the scan.
+			info, err := os.Lstat(b.name)
+			if err != nil || !c.old(info.ModTime()) {
+				continue
+			}
+			if err := remove(b.name); err != nil {
 				return err
 			}
+			c.res.Blobs++
+			c.res.Freed += b.size
 		}
 	}
 	return nil
-}
-
-// removeOld removes a blob if it is still old: a build may have reused it since the scan.
-func (c *collection) removeOld(b blobFile) error {
-	info, err := os.Lstat(b.name)
-	if err != nil || !c.old(info.ModTime()) {
-		return nil
-	}
-	if err := remove(b.name); err != nil {
-		return err
-	}
-	c.res.Blobs++
-	c.res.Freed += b.size
-	return nil
-}
-
-// reapTemps removes the files of killed processes. A file that is being written is recent.
-func (c *collection) reapTemps() {
-	entries, _ := readDir(c.s.path("tmp"))
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && c.old(info.ModTime()) && os.Remove(c.s.path("tmp", e.Name())) == nil {
-			c.res.Temps++
-		}
-	}
 }
 
 // remove is os.Remove without an error for a missing file.

@@ -72,7 +72,7 @@ func (s *Store) putContent(ctx context.Context, o cache.Output, src io.Reader) e
 }
 
 // create writes a file of the store atomically. fill writes the content and returns the name.
-func (s *Store) create(fill func(tmp *os.File) (name string, err error)) error {
+func (s *folder) create(fill func(tmp *os.File) (name string, err error)) error {
 	tmp, err := s.temp()
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func same(o cache.Output, d cache.Digest, n int64) error {
 	return nil
 }
 
-func (s *Store) putRecord(r *cache.Record, content []byte) error {
+func (s *records) putRecord(r *cache.Record, content []byte) error {
 	id := r.ID()
 	if err := s.putFile(s.recordFile(r.Command, id), content); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *Store) putRecord(r *cache.Record, content []byte) error {
 }
 
 // putFile writes a file atomically.
-func (s *Store) putFile(name string, content []byte) error {
+func (s *folder) putFile(name string, content []byte) error {
 	return s.create(func(tmp *os.File) (string, error) {
 		err := s.step("write")
 		if err == nil {
@@ -140,7 +140,7 @@ func (s *Store) putFile(name string, content []byte) error {
 }
 
 // prune limits the number of records under a command key, as far as this process knows them.
-func (s *Store) prune(command cache.Key) {
+func (s *records) prune(command cache.Key) {
 	if len(s.ids(command)) <= maxRecords {
 		return
 	}

@@ -26,6 +26,12 @@ type shard struct {
 	ids map[cache.Key][]cache.Digest
 }
 
+// records are the records of the store.
+type records struct {
+	folder
+	shards [256]shard
+}
+
 // recordName returns the name of a record's file in its folder.
 func recordName(command cache.Key, id cache.Digest) string {
 	return command.String() + "." + id.String()
@@ -40,7 +46,7 @@ func splitRecordName(name string) (command cache.Key, id cache.Digest, ok bool) 
 }
 
 // ids returns the ids of the records under a command key.
-func (s *Store) ids(command cache.Key) []cache.Digest {
+func (s *records) ids(command cache.Key) []cache.Digest {
 	sh := &s.shards[command[0]]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -73,7 +79,7 @@ func (sh *shard) list(dir string) {
 
 // wrote adds a record of this process to the listing. A record that another process writes at the
 // same moment may be missed, which is a cache miss.
-func (s *Store) wrote(command cache.Key, id cache.Digest) {
+func (s *records) wrote(command cache.Key, id cache.Digest) {
 	sh := &s.shards[command[0]]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -88,31 +94,25 @@ func (s *Store) wrote(command cache.Key, id cache.Digest) {
 	}
 }
 
-func (s *Store) shardDir(k cache.Key) string { return s.path("records", k.String()[:2]) }
+func (s *records) shardDir(k cache.Key) string { return s.path("records", k.String()[:2]) }
 
-func (s *Store) record(r *cache.Record) string { return s.recordFile(r.Command, r.ID()) }
+func (s *records) record(r *cache.Record) string { return s.recordFile(r.Command, r.ID()) }
 
-func (s *Store) recordFile(command cache.Key, id cache.Digest) string {
+func (s *records) recordFile(command cache.Key, id cache.Digest) string {
 	return filepath.Join(s.shardDir(command), recordName(command, id))
 }
 
-// recordFile is a file with the time of its last use.
-type recordFile struct {
-	name string
-	used time.Time
-}
-
 // recordFiles lists the records of one command key, most recently used first.
-func (s *Store) recordFiles(command cache.Key) []recordFile {
+func (s *records) recordFiles(command cache.Key) []storedFile {
 	ids := s.ids(command)
 	slices.SortFunc(ids, func(a, b cache.Digest) int { return bytes.Compare(a[:], b[:]) })
-	var found []recordFile
+	var found []storedFile
 	for _, id := range ids {
 		name := s.recordFile(command, id)
 		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
-			found = append(found, recordFile{name, info.ModTime()})
+			found = append(found, storedFile{name, info.Size(), info.ModTime()})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b recordFile) int { return b.used.Compare(a.used) })
+	slices.SortStableFunc(found, func(a, b storedFile) int { return b.used.Compare(a.used) })
 	return found
 }

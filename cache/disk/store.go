@@ -51,10 +51,14 @@ const version = "v2"
 
 // Store implements cache.Store in a folder.
 type Store struct {
-	dir    string // the cache folder, absolute
-	now    func() time.Time
-	shards [256]shard
+	records
 	copies atomic.Bool // the file system cannot clone files
+}
+
+// folder is the cache folder. Files in it appear complete.
+type folder struct {
+	dir string // absolute
+	now func() time.Time
 
 	// fault is called before each step of a write; tests make it fail like a disk.
 	fault func(step string) error
@@ -104,7 +108,7 @@ func Open(dir string) (*Store, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("the cache folder %q is not an absolute path", dir)
 	}
-	s := &Store{dir: filepath.Clean(dir), now: time.Now}
+	s := &Store{records: records{folder: folder{dir: filepath.Clean(dir), now: time.Now}}}
 	for _, sub := range []string{"blobs", "records", "tmp"} {
 		err := os.MkdirAll(s.path(sub), 0o777)
 		if err == nil {
@@ -127,14 +131,14 @@ func (s *Store) tag() {
 	}
 }
 
-func (s *Store) path(parts ...string) string {
+func (s *folder) path(parts ...string) string {
 	return s.dir + "/" + version + "/" + strings.Join(parts, "/")
 }
 
 // temp opens a private file in v2/tmp. Its name is random, so that it cannot collide with that of
 // another machine that shares the folder. The file is read-only for others, since an entry must not
 // change once it has its final name.
-func (s *Store) temp() (*os.File, error) {
+func (s *folder) temp() (*os.File, error) {
 	var b [16]byte
 	rand.Read(b[:])
 	return regular.Open(s.path("tmp", hex.EncodeToString(b[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o444)
@@ -142,7 +146,7 @@ func (s *Store) temp() (*os.File, error) {
 
 // publish renames a finished temporary file into place and creates its folder if necessary. gc may
 // remove an empty folder at any moment, so publish retries.
-func (s *Store) publish(tmp, name string) error {
+func (s *folder) publish(tmp, name string) error {
 	if err := s.step("rename"); err != nil {
 		return err
 	}
@@ -158,7 +162,7 @@ func (s *Store) publish(tmp, name string) error {
 	}
 }
 
-func (s *Store) step(name string) error {
+func (s *folder) step(name string) error {
 	if s.fault == nil {
 		return nil
 	}
@@ -172,14 +176,14 @@ type WriteError struct{ error }
 func (e WriteError) Unwrap() error { return e.error }
 
 // unwritable wraps the error of a write into the store in a WriteError.
-func (s *Store) unwritable(err error) error {
+func (s *folder) unwritable(err error) error {
 	if err == nil {
 		return nil
 	}
 	return WriteError{s.writing(err)}
 }
 
-func (s *Store) writing(err error) error {
+func (s *folder) writing(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("no space left for the cache in %s: %w; run `kbuild cache gc`, or set %s to another folder", s.dir, err, EnvDir)

@@ -54,7 +54,7 @@ func put(t testing.TB, s *Store, name string, contents ...string) *cache.Record 
 	return r
 }
 
-func records(t testing.TB, s *Store, command cache.Key) []*cache.Record {
+func lookedUp(t testing.TB, s *Store, command cache.Key) []*cache.Record {
 	t.Helper()
 	rs, err := s.Records(t.Context(), command)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestPutAndRestore(t *testing.T) {
 	s := open(t, t.TempDir())
 	contents := []string{"object", "#!/bin/sh\n", "", strings.Repeat("big", 300_000), noise(100_000)}
 	r := put(t, s, "a", contents...)
-	if diff := cmp.Diff([]*cache.Record{r}, records(t, s, r.Command)); diff != "" {
+	if diff := cmp.Diff([]*cache.Record{r}, lookedUp(t, s, r.Command)); diff != "" {
 		t.Error(diff)
 	}
 	dir := t.TempDir()
@@ -143,7 +143,7 @@ func TestRestoredFileIsACopy(t *testing.T) {
 
 func TestNoEntry(t *testing.T) {
 	s := open(t, t.TempDir())
-	if rs := records(t, s, digestOf("never")); len(rs) != 0 {
+	if rs := lookedUp(t, s, digestOf("never")); len(rs) != 0 {
 		t.Error(rs)
 	}
 	name := filepath.Join(t.TempDir(), "x")
@@ -170,7 +170,7 @@ func TestRecordsAreLastUsedFirst(t *testing.T) {
 	s.now = func() time.Time { return time.Unix(1700000100, 0) }
 	s.Used(made[1])
 	want := []*cache.Record{made[1], made[2], made[0]}
-	if diff := cmp.Diff(want, records(t, s, made[0].Command)); diff != "" {
+	if diff := cmp.Diff(want, lookedUp(t, s, made[0].Command)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -184,7 +184,7 @@ func TestRecordsOfOneCommandAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(records(t, s, r.Command)); n != maxRecords {
+	if n := len(lookedUp(t, s, r.Command)); n != maxRecords {
 		t.Errorf("%d records", n)
 	}
 }
@@ -223,11 +223,11 @@ func TestDamage(t *testing.T) {
 			r := put(t, s, "a", "object content")
 			b, _ := os.ReadFile(s.record(r))
 			write(t, s.record(r), damage(string(b)))
-			if rs := records(t, s, r.Command); len(rs) != 0 || exists(s.record(r)) {
+			if rs := lookedUp(t, s, r.Command); len(rs) != 0 || exists(s.record(r)) {
 				t.Errorf("%d records; file there: %v", len(rs), exists(s.record(r)))
 			}
 			put(t, s, "a", "object content")
-			if rs := records(t, s, r.Command); len(rs) != 1 {
+			if rs := lookedUp(t, s, r.Command); len(rs) != 1 {
 				t.Error("not repaired")
 			}
 		})
@@ -255,7 +255,7 @@ func TestEveryByteOfARecord(t *testing.T) {
 	b, _ := os.ReadFile(s.record(r))
 	for i := range b {
 		write(t, s.record(r), flip(string(b), i))
-		if len(records(t, s, r.Command)) != 0 {
+		if len(lookedUp(t, s, r.Command)) != 0 {
 			t.Fatalf("byte %d is another, and nobody noticed", i)
 		}
 	}
@@ -272,13 +272,13 @@ func TestSwappedEntries(t *testing.T) {
 	}
 	other, _ := os.ReadFile(s.record(b))
 	write(t, s.record(a), string(other))
-	if rs := records(t, s, a.Command); len(rs) != 0 || exists(s.record(a)) {
+	if rs := lookedUp(t, s, a.Command); len(rs) != 0 || exists(s.record(a)) {
 		t.Error("the record of another command was accepted")
 	}
 	c := *b
 	c.Absent = []string{"x.h"} // another id
 	write(t, s.record(&c), string(other))
-	if rs := records(t, s, b.Command); len(rs) != 1 || !exists(s.record(&c)) { // it may be that of another version
+	if rs := lookedUp(t, s, b.Command); len(rs) != 1 || !exists(s.record(&c)) { // it may be that of another version
 		t.Error("a record under another id was accepted, or removed")
 	}
 }
@@ -294,7 +294,7 @@ func TestPutChecksTheFiles(t *testing.T) {
 		if err := s.Put(t.Context(), r, file); err == nil {
 			t.Error("a file that is not what the record says was stored")
 		}
-		if rs := records(t, s, r.Command); len(rs) != 0 || exists(s.record(r)) {
+		if rs := lookedUp(t, s, r.Command); len(rs) != 0 || exists(s.record(r)) {
 			t.Error("there is a record")
 		}
 		if left := files(t, s.path("tmp")); left != nil {
@@ -335,7 +335,7 @@ func TestFailureAtEachStep(t *testing.T) {
 		if left := files(t, s.path("tmp")); left != nil {
 			t.Errorf("step %d left in tmp: %v", step, left)
 		}
-		if rs := records(t, s, r.Command); len(rs) != 0 {
+		if rs := lookedUp(t, s, r.Command); len(rs) != 0 {
 			t.Errorf("step %d left a record", step)
 		}
 		put(t, s, "a", "first", "second")
@@ -465,22 +465,27 @@ func TestConcurrently(t *testing.T) {
 					continue
 				}
 				// Old, so that gc takes every blob that no record names, also from under a Put.
-				s.eachBlob(t.Context(), func(b blobFile) { os.Chtimes(b.name, time.Time{}, time.Now().Add(-5*time.Hour)) })
+				blobs, _ := s.allBlobs(t.Context())
+				for _, b := range blobs {
+					os.Chtimes(b.name, time.Time{}, time.Now().Add(-5*time.Hour))
+				}
 				if _, err := s.GC(t.Context(), 1, 0); err != nil {
 					t.Error(err)
 				}
-				if _, err := s.Verify(t.Context(), true, func(p Problem) {
+				_, problems, err := s.Verify(t.Context(), true)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, p := range problems {
 					if errors.Is(p.Err, cache.ErrCorrupt) {
 						t.Error(p)
 					}
-				}); err != nil {
-					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	res, err := open(t, dir).Verify(t.Context(), false, nil)
+	res, _, err := open(t, dir).Verify(t.Context(), false)
 	if err != nil {
 		t.Error(err, res)
 	}
@@ -500,17 +505,17 @@ func TestRecordsOfOthers(t *testing.T) {
 		return s
 	}
 	mine, theirs := open(), open()
-	if rs := records(t, mine, digestOf("a")); len(rs) != 0 {
+	if rs := lookedUp(t, mine, digestOf("a")); len(rs) != 0 {
 		t.Fatalf("%d records in an empty store", len(rs))
 	}
 	a := put(t, theirs, "a", "text")
-	if rs := records(t, mine, a.Command); len(rs) != 1 {
+	if rs := lookedUp(t, mine, a.Command); len(rs) != 1 {
 		t.Errorf("%d records that another wrote, want 1", len(rs))
 	}
 	if err := os.Remove(theirs.record(a)); err != nil {
 		t.Fatal(err)
 	}
-	if rs := records(t, mine, a.Command); len(rs) != 0 {
+	if rs := lookedUp(t, mine, a.Command); len(rs) != 0 {
 		t.Errorf("%d records that another removed", len(rs))
 	}
 }

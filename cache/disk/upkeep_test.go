@@ -139,8 +139,8 @@ func TestGCLeavesABlobThatIsReused(t *testing.T) {
 	os.Remove(s.record(r))
 	blob := blobOf(t, s, digestOf("x"))
 	age(t, blob, 5*time.Hour)
-	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
-	if err := c.scan(t.Context()); err != nil || len(c.blobs) != 1 {
+	c, err := s.scan(t.Context())
+	if err != nil || len(c.blobs) != 1 {
 		t.Fatal(err)
 	}
 	put(t, s, "b", "x") // between scan and sweep
@@ -154,8 +154,8 @@ func TestGCLeavesARecordThatIsUsed(t *testing.T) {
 	s := open(t, t.TempDir())
 	r := put(t, s, "a", "x")
 	age(t, s.record(r), 5*time.Hour)
-	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
-	if err := c.scan(t.Context()); err != nil {
+	c, err := s.scan(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	s.Used(r)
@@ -203,21 +203,20 @@ func TestVerify(t *testing.T) {
 		record("torn"): cache.ErrCorrupt,
 	}
 	for _, repair := range []bool{false, true} {
-		seen := 0
-		res, err := s.Verify(t.Context(), repair, func(p Problem) {
-			seen++
+		res, problems, err := s.Verify(t.Context(), repair)
+		for _, p := range problems {
 			if want[p.Path] == nil || !errors.Is(p.Err, want[p.Path]) {
 				t.Errorf("unexpected: %+v", p)
 			}
 			if p.Repaired != repair || exists(p.Path) == repair {
 				t.Errorf("repair %v: repaired %v, there %v", repair, p.Repaired, exists(p.Path))
 			}
-		})
-		if err != nil || seen != len(want) || res.Problems != len(want) || res.Records != 5 || res.Blobs != 4 {
-			t.Errorf("%+v %v, %d seen", res, err, seen)
+		}
+		if err != nil || len(problems) != len(want) || res.Problems != len(want) || res.Records != 5 || res.Blobs != 4 {
+			t.Errorf("%+v %v, %v", res, err, problems)
 		}
 	}
-	if res, err := s.Verify(t.Context(), false, nil); err != nil || res.Problems != 0 || res.Records != 1 {
+	if res, _, err := s.Verify(t.Context(), false); err != nil || res.Problems != 0 || res.Records != 1 {
 		t.Errorf("after repair: %+v %v", res, err)
 	}
 }
@@ -327,7 +326,7 @@ func BenchmarkRecords500Headers(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if len(records(b, s, r.Command)) != 1 {
+		if len(lookedUp(b, s, r.Command)) != 1 {
 			b.Fatal("miss")
 		}
 	}
@@ -347,10 +346,9 @@ func TestVerifyLeavesOtherVersions(t *testing.T) {
 	write(t, named("other fields"), string(text))
 	write(t, named("other form"), sealedText("kbuild record 7\nwhatever\n"))
 	write(t, named("damaged"), flip(string(text), 40))
-	var found []string
-	res, err := s.Verify(t.Context(), true, func(p Problem) { found = append(found, p.Path) })
-	if err != nil || res.Others != 2 || res.Problems != 1 || len(found) != 1 || found[0] != named("damaged") {
-		t.Errorf("%+v, %v, %q", res, err, found)
+	res, found, err := s.Verify(t.Context(), true)
+	if err != nil || res.Others != 2 || res.Problems != 1 || len(found) != 1 || found[0].Path != named("damaged") {
+		t.Errorf("%+v, %v, %v", res, err, found)
 	}
 	for name, want := range map[string]bool{s.record(r): true, named("other fields"): true, named("other form"): true, named("damaged"): false} {
 		if exists(name) != want {

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,81 +29,83 @@ type VerifyResult struct {
 }
 
 // Verify checks that every blob has its digest, every record is intact, and every record has its
-// blobs. It reports each problem, blobs first, in the order of names. It only counts records of
+// blobs. It returns the problems, blobs first, in the order of names. It only counts records of
 // other versions of kbuild. With repair it removes broken entries: a removed entry is a miss.
 // Builds may run concurrently; entries that vanish are not problems.
-func (s *Store) Verify(ctx context.Context, repair bool, report func(Problem)) (VerifyResult, error) {
-	v := &verification{s: s, ctx: ctx, repair: repair, report: report, bad: map[cache.Digest]bool{}}
-	err := s.eachBlob(ctx, v.blob)
-	if err == nil {
-		err = s.eachRecord(ctx, v.record)
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
+func (s *Store) Verify(ctx context.Context, repair bool) (VerifyResult, []Problem, error) {
+	var res VerifyResult
+	var problems []Problem
+	blobs, err := s.allBlobs(ctx)
 	if err != nil {
+		return res, nil, fmt.Errorf("verifying the cache in %s: %w", s.dir, err)
+	}
+	bad := map[cache.Digest]bool{} // blobs with wrong content
+	for _, b := range blobs {
+		d, n, err := hashBlob(ctx, b)
+		switch {
+		case ctx.Err() != nil:
+			return res, problems, fmt.Errorf("verifying the cache in %s: %w", s.dir, ctx.Err())
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			err = fmt.Errorf("%w: %w", cache.ErrCorrupt, err)
+		case d != b.digest:
+			err = fmt.Errorf("%w: the content has digest %s", cache.ErrCorrupt, d)
+		}
+		res.Blobs++
+		res.Bytes += n
+		if err != nil {
+			bad[b.digest] = true
+			problems = append(problems, Problem{Path: b.name, Err: err})
+		}
+	}
+	for i := range problems { // before the records: their outputs are missing then
+		if repair {
+			problems[i].Repaired = remove(problems[i].Path) == nil
+		}
+	}
+	records, err := s.allRecords(ctx)
+	for _, f := range records {
+		r, err := readRecord(f.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		res.Records++
+		if errors.Is(err, errOtherVersion) {
+			res.Others++
+			continue
+		}
+		if err == nil {
+			err = s.checkOutputs(r, bad)
+		}
+		// gc removes a record before its blobs: a record that is gone is not a problem.
+		if err != nil && exists(f.name) {
+			problems = append(problems, Problem{f.name, err, repair && remove(f.name) == nil})
+		}
+	}
+	res.Problems = len(problems)
+	for _, p := range problems {
+		if p.Repaired {
+			res.Repaired++
+		}
+	}
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		err = fmt.Errorf("verifying the cache in %s: %w", s.dir, err)
 	}
-	return v.res, err
+	return res, problems, err
 }
 
-// verification is one run of Verify.
-type verification struct {
-	s      *Store
-	ctx    context.Context
-	repair bool
-	report func(Problem)
-	bad    map[cache.Digest]bool // blobs with wrong content
-	res    VerifyResult
-}
-
-func (v *verification) blob(b blobFile) {
-	d, n, err := hashBlob(v.ctx, b)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || v.ctx.Err() != nil:
-		return
-	case err != nil:
-		err = fmt.Errorf("%w: %w", cache.ErrCorrupt, err)
-	case d != b.digest:
-		err = fmt.Errorf("%w: the content has digest %s", cache.ErrCorrupt, d)
-	}
-	v.res.Blobs++
-	v.res.Bytes += n
-	if err != nil {
-		v.bad[b.digest] = true
-		v.problem(b.name, err)
-	}
-}
-
-func (v *verification) record(name string, _ fs.FileInfo) {
-	r, err := readRecord(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	v.res.Records++
-	if errors.Is(err, errOtherVersion) {
-		v.res.Others++
-		return
-	}
-	if err == nil {
-		err = v.blobsOf(r)
-	}
-	if err != nil && exists(name) {
-		// gc removes a record before its blobs: a record that is gone is not a problem.
-		v.problem(name, err)
-	}
-}
-
-// blobsOf checks that the store has the outputs of a record.
-func (v *verification) blobsOf(r *cache.Record) error {
+// checkOutputs checks that the store has the outputs of a record. bad are damaged blobs, which may
+// be removed already.
+func (s *Store) checkOutputs(r *cache.Record, bad map[cache.Digest]bool) error {
 	for _, o := range r.Outputs {
 		if o.Unkept {
 			continue
 		}
-		if v.bad[o.Digest] { // with repair already removed
+		if bad[o.Digest] {
 			return fmt.Errorf("%w: the content of %s is damaged", cache.ErrCorrupt, o.Path)
 		}
-		_, compressed, info, err := v.s.findBlob(o.Digest)
+		_, compressed, info, err := s.findBlob(o.Digest)
 		if err != nil {
 			return fmt.Errorf("the content of %s is missing: %w", o.Path, err)
 		}
@@ -111,18 +114,4 @@ func (v *verification) blobsOf(r *cache.Record) error {
 		}
 	}
 	return nil
-}
-
-func (v *verification) problem(name string, err error) {
-	p := Problem{Path: name, Err: err}
-	if v.repair {
-		p.Repaired = remove(name) == nil
-	}
-	v.res.Problems++
-	if p.Repaired {
-		v.res.Repaired++
-	}
-	if v.report != nil {
-		v.report(p)
-	}
 }

@@ -2,22 +2,27 @@ package disk
 
 import (
 	"context"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
+// storedFile is a file of the store.
+type storedFile struct {
+	name string
+	size int64
+	used time.Time // its mtime: when it was written, or last used
+}
+
 // blobFile is the file of a blob.
 type blobFile struct {
-	name       string
+	storedFile
 	digest     cache.Digest
 	compressed bool
-	size       int64 // of the file
-	written    time.Time
 }
 
 // Stats describes a store.
@@ -36,22 +41,31 @@ type Stats struct {
 // Stats counts the entries without reading them.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	st := Stats{Dir: s.dir}
-	err := s.eachRecord(ctx, func(name string, info fs.FileInfo) {
-		st.Records++
-		st.Bytes += info.Size()
-		if used := info.ModTime(); st.Oldest.IsZero() || used.Before(st.Oldest) {
-			st.Oldest = used
-		}
-	})
+	records, err := s.allRecords(ctx)
 	if err != nil {
 		return st, err
 	}
-	if err := s.eachBlob(ctx, func(b blobFile) { st.Blobs++; st.Bytes += b.size }); err != nil {
+	blobs, err := s.allBlobs(ctx)
+	if err != nil {
 		return st, err
 	}
-	if err := s.eachCommand(ctx, func(_ cache.Key, _ string, info fs.FileInfo) { st.Commands++; st.Bytes += info.Size() }); err != nil {
+	commands, err := s.allCommands(ctx)
+	if err != nil {
 		return st, err
 	}
+	for _, f := range records {
+		st.Bytes += f.size
+		if st.Oldest.IsZero() || f.used.Before(st.Oldest) {
+			st.Oldest = f.used
+		}
+	}
+	for _, f := range blobs {
+		st.Bytes += f.size
+	}
+	for _, f := range commands {
+		st.Bytes += f.size
+	}
+	st.Records, st.Blobs, st.Commands = len(records), len(blobs), len(commands)
 	if info, err := os.Stat(s.path("gc")); err == nil {
 		st.LastGC = info.ModTime()
 	}
@@ -59,72 +73,63 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	return st, err
 }
 
-// eachRecord visits the record files, sorted by name. It returns an error if a folder cannot be
-// read, and skips files that vanish concurrently.
-func (s *Store) eachRecord(ctx context.Context, visit func(name string, info fs.FileInfo)) error {
-	return eachDir(ctx, s.path("records"), func(dir string) error {
-		return eachFile(ctx, dir, func(info fs.FileInfo) {
-			if _, _, ok := splitRecordName(info.Name()); ok {
-				visit(filepath.Join(dir, info.Name()), info)
-			}
-		})
-	})
+// allRecords lists the record files, sorted by name.
+func (s *records) allRecords(ctx context.Context) ([]storedFile, error) {
+	all, err := shardedFiles(ctx, s.path("records"))
+	return slices.DeleteFunc(all, func(f storedFile) bool {
+		_, _, ok := splitRecordName(filepath.Base(f.name))
+		return !ok
+	}), err
 }
 
-// eachBlob visits the blobs, sorted by name.
-func (s *Store) eachBlob(ctx context.Context, visit func(blobFile)) error {
-	return eachDir(ctx, s.path("blobs"), func(dir string) error {
-		return eachFile(ctx, dir, func(info fs.FileInfo) {
-			if d, compressed, ok := splitBlobName(info.Name()); ok {
-				visit(blobFile{filepath.Join(dir, info.Name()), d, compressed, info.Size(), info.ModTime()})
-			}
-		})
-	})
-}
-
-// eachDir visits the 256 subfolders of a folder.
-func eachDir(ctx context.Context, kind string, visit func(dir string) error) error {
-	dirs, err := readDir(kind)
-	if err != nil {
-		return err
-	}
-	for _, d := range dirs {
-		if err := ctx.Err(); err != nil {
-			return err
+// allBlobs lists the blobs, sorted by name.
+func (s *Store) allBlobs(ctx context.Context) (blobs []blobFile, err error) {
+	all, err := shardedFiles(ctx, s.path("blobs"))
+	for _, f := range all {
+		if d, compressed, ok := splitBlobName(filepath.Base(f.name)); ok {
+			blobs = append(blobs, blobFile{f, d, compressed})
 		}
+	}
+	return blobs, err
+}
+
+// shardedFiles lists the regular files of the 256 folders in a folder, sorted by name. It returns
+// an error if one cannot be read, and omits files that vanish meanwhile.
+func shardedFiles(ctx context.Context, parent string) (all []storedFile, err error) {
+	dirs, err := readDir(parent)
+	for _, d := range dirs {
 		if !d.IsDir() || len(d.Name()) != 2 {
 			continue
 		}
-		if err := visit(filepath.Join(kind, d.Name())); err != nil {
-			return err
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
+		files, err := filesOf(filepath.Join(parent, d.Name()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, files...)
 	}
-	return nil
+	return all, err
 }
 
-// eachFile visits the regular files of a folder.
-func eachFile(ctx context.Context, dir string, visit func(fs.FileInfo)) error {
+// filesOf lists the regular files of a folder, sorted by name.
+func filesOf(dir string) (files []storedFile, err error) {
 	entries, err := readDir(dir)
-	if err != nil {
-		return err
-	}
 	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			visit(info)
+			files = append(files, storedFile{filepath.Join(dir, e.Name()), info.Size(), info.ModTime()})
 		}
 	}
-	return nil
+	return files, err
 }
 
 // readDir is os.ReadDir, but returns no entries for a missing folder.
-func readDir(dir string) ([]fs.DirEntry, error) {
+func readDir(dir string) ([]os.DirEntry, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !exists(dir) {
 		return nil, nil
 	}
-	sort.Slice(entries, func(a, b int) bool { return entries[a].Name() < entries[b].Name() })
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, err
 }

@@ -53,26 +53,26 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	broken := 0
-	res, err := store.Verify(context.Background(), true, func(p disk.Problem) {
-		if broken++; c.JSON {
+	res, broken, err := store.Verify(context.Background(), true)
+	for _, p := range broken {
+		if c.JSON {
 			c.out.Event(brokenEvent{"broken", p.Path, p.Err.Error(), p.Repaired})
-			return
+		} else {
+			c.say("kbuild: %s: %v; removed", p.Path, p.Err)
 		}
-		c.say("kbuild: %s: %v; removed", p.Path, p.Err)
-	})
+	}
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		c.out.Event(checkedEvent{"checked", res})
 	} else {
-		fmt.Fprintf(c.out, "%d records and %d blobs checked, %d broken\n", res.Records, res.Blobs, broken)
+		fmt.Fprintf(c.out, "%d records and %d blobs checked, %d broken\n", res.Records, res.Blobs, len(broken))
 		if res.Others > 0 {
 			fmt.Fprintf(c.out, "%d records are of other versions of kbuild; cache gc removes them when they are not used\n", res.Others)
 		}
 	}
-	if broken > 0 {
+	if len(broken) > 0 {
 		return exitError{status: exitRequirement}
 	}
 	return nil
