@@ -6,66 +6,73 @@ import (
 )
 
 // Kind identifies what an action does. The names appear in progress lines, JSON and graphs. The
-// table of kinds below holds everything about a kind except how its actions run; no other code
-// switches over kinds for it.
+// table of kinds below holds everything about a kind except how its actions run. Other packages
+// read its columns: they do not compare kinds.
 type Kind string
 
 // Kinds of actions, along the flow of a build.
 const (
-	Generate    Kind = "generate"
-	Preprocess  Kind = "preprocess"
-	Cudafe      Kind = "cudafe++"
-	CICC        Kind = "cicc"
-	PTXAS       Kind = "ptxas"
-	TileIRAS    Kind = "tileiras"
-	DeviceCode  Kind = "device-code"
-	LLD         Kind = "lld"
-	Fatbinary   Kind = "fatbinary"
-	Bundle      Kind = "bundle"
-	HostPart    Kind = "host-part"
-	Join        Kind = "join"
-	Compile     Kind = "compile"
+	Generate    Kind = "generate"    // runs a command of the project
+	Preprocess  Kind = "preprocess"  // source to text, for one architecture or for the host
+	Cudafe      Kind = "cudafe++"    // text to host code without device code
+	CICC        Kind = "cicc"        // text to PTX or LTO-IR of one architecture
+	PTXAS       Kind = "ptxas"       // PTX to machine code
+	TileIRAS    Kind = "tileiras"    // tile IR to machine code
+	DeviceCode  Kind = "device-code" // source or text to a code object, bitcode or PTX of one architecture
+	LLD         Kind = "lld"         // bitcode to a linked code object of one architecture
+	Fatbinary   Kind = "fatbinary"   // device code of all architectures to one fatbin
+	Bundle      Kind = "bundle"      // code objects of all architectures, or bitcode and a host object, to one file
+	HostPart    Kind = "host-part"   // host code of a source with device code, to an object
+	Join        Kind = "join"        // host object and device code to the object that the compiler would write
+	Compile     Kind = "compile"     // source to an object with device code, by one command
 	HostCompile Kind = "host-compile"
-	ModuleEmit  Kind = "emit"
+	ModuleEmit  Kind = "emit" // source to PTX, a cubin, a fatbin or LTO-IR, by one command
 	Copy        Kind = "copy"
-	Extract     Kind = "extract"
-	Embed       Kind = "embed"
-	Manifest    Kind = "manifest"
-	References  Kind = "references"
-	Archive     Kind = "archive"
-	Unbundle    Kind = "unbundle"
-	Slice       Kind = "slice"
-	HostRefs    Kind = "host-refs"
-	DeviceLink  Kind = "device-link"
-	NVLink      Kind = "nvlink"
-	HostLink    Kind = "link"
+	Extract     Kind = "extract"     // the packed dynamic outputs of a command to files
+	Embed       Kind = "embed"       // a module to the C source and the header that embed it
+	Manifest    Kind = "manifest"    // describes the artifacts of a module as JSON
+	References  Kind = "references"  // PTX that refers to the functions that LTO-IR defines, for --check-link
+	Archive     Kind = "archive"     // objects to a static library
+	Unbundle    Kind = "unbundle"    // an archive to its code for one architecture
+	Slice       Kind = "slice"       // an object or archive to what a device link of one architecture reads
+	HostRefs    Kind = "host-refs"   // lists the device symbols of a device link that host code refers to
+	DeviceLink  Kind = "device-link" // objects and archives to an object with linked device code
+	NVLink      Kind = "nvlink"      // slices to linked device code of one architecture
+	HostLink    Kind = "link"        // links a program
 	SharedLink  Kind = "shared-link"
-	Test        Kind = "test"
+	Test        Kind = "test" // runs a program, and keeps its output
 )
 
 // KindInfo is a row of the table of kinds.
 type KindInfo struct {
 	Kind Kind
-	Does string // what it converts to what
 	Lane Lane
 
 	InProcess bool // kbuild does it in its own process
-
-	// The output does not depend on its name: another build tree or profile reuses it.
-	Unnamed  bool
-	Pool     string // of Graph.Pools; "" is none
-	Portable bool   // it reads only what its command names and its tool: it can run remotely
 
 	// A program of the project or the user: the files that its arguments name are inputs, its key
 	// has the whole environment that keys can have, and it writes its dependency file under the
 	// name that the manifest gives.
 	Project bool
 
-	Shared bool // several links may plan the same action
+	// A Project command whose program is an input too, found as a shell finds it. Its outputs count
+	// as sources: only their content tells what they hold.
+	Generates bool
+
+	Reads, Writes Form   // of a compiler command; "" for other files
+	Linker        Linker // that searches for the libraries in the command
+
+	// The output does not depend on its name: another build tree or profile reuses it.
+	Unnamed  bool
+	Pool     string // of Graph.Pools; "" is none
+	Portable bool   // it reads only what its command names and its tool: it can run remotely
+	Shared   bool   // several links may plan the same action
 
 	// Its command writes a single file besides a dependency file, and names no temporary file after
 	// it.
 	SingleFile bool
+
+	NamesInside bool // arguments have the names of its files in them: "-input=a.o"
 
 	// Of a device compiler: it allocates memory in many small pieces, which huge pages speed up.
 	FrontEnd bool
@@ -75,12 +82,32 @@ type KindInfo struct {
 	// one architecture. Both are slightly above measurements with nvcc 11.8, hipcc 5.2 and sources
 	// that use CUB. Memory: preprocessing 70 MiB, cicc 70 to 320, cudafe++ 180 to 380, a link
 	// without LTO up to 640, one with LTO up to 2.2 GB.
-	Cost      time.Duration
+	Cost      time.Duration // where the table has none: a second, and nearly nothing in process
 	PerArch   bool
-	Memory    int64 // bytes at the peak
+	Memory    int64 // bytes at the peak; where the table has none: 512 MiB, and none in process
 	LTOMemory int64 // Memory of a link that optimises; 0 is Memory
 	Small     bool  // a manifest's memory is for the largest step of a target, and this is not it
 }
+
+// Form is a form of code between a source and an object.
+type Form string
+
+const (
+	FormSource Form = "source"    // of the project, with its headers
+	FormText   Form = "text"      // preprocessed
+	FormHost   Form = "host code" // without device code
+	FormObject Form = "object"    // code of the host or of one architecture
+)
+
+// Linker identifies how a link searches for libraries.
+type Linker string
+
+const (
+	LinkerHost   Linker = "ld"
+	LinkerNVLink Linker = "nvlink"
+	LinkerLLD    Linker = "lld"    // of device code
+	LinkerDriver Linker = "driver" // a compiler that starts the linker
+)
 
 // Lane is the part of a build that a kind belongs to: a colour in the graph, and a category in the
 // trace.
@@ -112,41 +139,68 @@ const (
 // gigabytes, and memory limits their number.
 const DeviceLinkPool = "device-link"
 
-const mib, gib = 1 << 20, 1 << 30
+const (
+	mib, gib = 1 << 20, 1 << 30
+
+	twice, link = 2 * time.Second, 4 * time.Second
+	small       = 128 * mib
+)
 
 // kinds is the table, in the order of a legend.
-var kinds = []KindInfo{
-	{Kind: drawSource, Does: "a file of the project", Lane: laneSource},
-	{Kind: Generate, Does: "runs a command of the project", Lane: LaneGenerate, Project: true, Cost: time.Second, Memory: 512 * mib},
-	{Kind: Extract, Does: "the files that a command of the project chose to write, as they were packed", Lane: LaneGenerate, Cost: time.Millisecond, InProcess: true, Unnamed: true},
-	{Kind: Preprocess, Does: "source to preprocessed text, for one architecture or for the host", Lane: LaneDevice, Cost: time.Second, Memory: 128 * mib, Small: true},
-	{Kind: Cudafe, Does: "preprocessed text to host code without device code", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true, FrontEnd: true, Portable: true},
-	{Kind: CICC, Does: "preprocessed text to PTX or LTO-IR of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Unnamed: true, FrontEnd: true, Portable: true},
-	{Kind: PTXAS, Does: "PTX to machine code", Lane: LaneDevice, Cost: time.Second, Memory: 512 * mib, Unnamed: true, Portable: true},
-	{Kind: TileIRAS, Does: "tile IR to machine code", Lane: LaneDevice, Cost: time.Second, Memory: 512 * mib, Unnamed: true},
-	{Kind: DeviceCode, Does: "source or preprocessed text to a code object, LLVM bitcode or PTX of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Portable: true},
-	{Kind: Compile, Does: "source to an object with device code, by one command", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
-	{Kind: HostPart, Does: "host code that the compiler of device code made, to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true},
-	{Kind: HostCompile, Does: "C, C++ or assembler to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, SingleFile: true},
-	{Kind: Fatbinary, Shared: true, Does: "device code of all architectures to one fatbin", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true, Unnamed: true},
-	{Kind: Bundle, Does: "code objects of all architectures, or bitcode and a host object, to one file", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true},
-	{Kind: Join, Does: "host object and device code to the object that the compiler would make", Lane: LanePack, Cost: time.Millisecond, InProcess: true},
-	{Kind: ModuleEmit, Does: "source to PTX, a cubin, a fatbin or LTO-IR, by one command", Lane: LaneModule, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
-	{Kind: Copy, Does: "copies a file to where it is asked for", Lane: LaneModule, Cost: time.Millisecond, InProcess: true, Unnamed: true},
-	{Kind: Manifest, Does: "says what the artifacts of a module are, as JSON", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
-	{Kind: Embed, Does: "writes the C source and the header of an embedded module", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
-	{Kind: References, Shared: true, Does: "PTX that refers to the functions that LTO-IR defines, for --check-link", Lane: LaneModule, Cost: time.Millisecond, InProcess: true},
-	{Kind: Archive, Does: "objects to a static library", Lane: LaneArchive, Cost: time.Second, Memory: 128 * mib, Small: true, SingleFile: true},
-	{Kind: drawPrebuilt, Does: "a library that was built elsewhere", Lane: lanePrebuilt},
-	{Kind: Unbundle, Shared: true, Does: "what an archive of AMD code holds for one architecture", Lane: LaneDevLink, Cost: time.Second, Memory: 128 * mib, Small: true},
-	{Kind: Slice, Shared: true, Does: "what a device link of one architecture reads of an object or archive", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},
-	{Kind: HostRefs, Does: "which kernels and variables of a device link host code refers to", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},
-	{Kind: DeviceLink, Does: "objects and archives to an object with linked device code", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib},
-	{Kind: NVLink, Does: "slices to linked device code of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib, Unnamed: true, Portable: true},
-	{Kind: LLD, Does: "LLVM bitcode to a linked code object of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib, Portable: true},
-	{Kind: HostLink, Does: "links a program", Lane: LaneLink, Cost: time.Second, Memory: 512 * mib},
-	{Kind: SharedLink, Does: "links a shared library", Lane: LaneLink, Cost: time.Second, Memory: 512 * mib},
-	{Kind: Test, Does: "runs a program, and keeps what it says", Lane: LaneTest, Project: true, Cost: time.Second, Memory: 512 * mib},
+var kinds = withEstimates([]KindInfo{
+	{Kind: drawSource, Lane: laneSource},
+	{Kind: Generate, Lane: LaneGenerate, Project: true, Generates: true},
+	{Kind: Extract, Lane: LaneGenerate, InProcess: true, Unnamed: true},
+	{Kind: Preprocess, Lane: LaneDevice, Reads: FormSource, Writes: FormText, Memory: small, Small: true},
+	{Kind: Cudafe, Lane: LaneHost, Reads: FormText, Writes: FormHost, Small: true, FrontEnd: true,
+		Portable: true},
+	{Kind: CICC, Lane: LaneDevice, Reads: FormText, Cost: twice, PerArch: true, Unnamed: true,
+		FrontEnd: true, Portable: true},
+	{Kind: PTXAS, Lane: LaneDevice, Unnamed: true, Portable: true},
+	{Kind: TileIRAS, Lane: LaneDevice, Unnamed: true},
+	{Kind: DeviceCode, Lane: LaneDevice, Reads: FormText, Writes: FormObject, Cost: twice,
+		PerArch: true, Portable: true},
+	{Kind: Compile, Lane: LaneDevice, Reads: FormSource, Writes: FormObject, Cost: twice, PerArch: true},
+	{Kind: HostPart, Lane: LaneHost, Reads: FormHost, Writes: FormObject, Small: true},
+	{Kind: HostCompile, Lane: LaneHost, Reads: FormSource, Writes: FormObject, SingleFile: true},
+	{Kind: Fatbinary, Lane: LanePack, Shared: true, Memory: small, Small: true, Unnamed: true},
+	{Kind: Bundle, Lane: LanePack, Memory: small, Small: true, NamesInside: true},
+	{Kind: Join, Lane: LanePack, InProcess: true},
+	{Kind: ModuleEmit, Lane: LaneModule, Reads: FormSource, Cost: twice, PerArch: true},
+	{Kind: Copy, Lane: LaneModule, InProcess: true, Unnamed: true},
+	{Kind: Manifest, Lane: LaneModule, InProcess: true},
+	{Kind: Embed, Lane: LaneModule, InProcess: true},
+	{Kind: References, Lane: LaneModule, Shared: true, InProcess: true},
+	{Kind: Archive, Lane: LaneArchive, Memory: small, Small: true, SingleFile: true},
+	{Kind: drawPrebuilt, Lane: lanePrebuilt},
+	{Kind: Unbundle, Lane: LaneDevLink, Shared: true, Memory: small, Small: true},
+	{Kind: Slice, Lane: LaneDevLink, Shared: true, InProcess: true},
+	{Kind: HostRefs, Lane: LaneDevLink, InProcess: true},
+	{Kind: DeviceLink, Lane: LaneDevLink, Linker: LinkerDriver, Pool: DeviceLinkPool, Cost: link,
+		PerArch: true, Memory: gib, LTOMemory: 3 * gib},
+	{Kind: NVLink, Lane: LaneDevLink, Linker: LinkerNVLink, Pool: DeviceLinkPool, Cost: link,
+		PerArch: true, Memory: gib, LTOMemory: 3 * gib, Unnamed: true, Portable: true},
+	{Kind: LLD, Lane: LaneDevLink, Linker: LinkerLLD, Pool: DeviceLinkPool, Cost: link, PerArch: true,
+		Memory: gib, LTOMemory: 3 * gib, Portable: true},
+	{Kind: HostLink, Lane: LaneLink, Linker: LinkerHost},
+	{Kind: SharedLink, Lane: LaneLink, Linker: LinkerHost},
+	{Kind: Test, Lane: LaneTest, Project: true},
+})
+
+func withEstimates(rows []KindInfo) []KindInfo {
+	for i := range rows {
+		k := &rows[i]
+		switch {
+		case k.InProcess:
+			k.Cost = time.Millisecond
+		case k.Cost == 0:
+			k.Cost = time.Second
+		}
+		if k.Memory == 0 && !k.InProcess {
+			k.Memory = 512 * mib
+		}
+	}
+	return rows
 }
 
 // Kinds returns the rows of the kinds of actions, along the flow of a build.
@@ -165,6 +219,9 @@ var kindByName = func() map[Kind]*KindInfo {
 // optimises reports whether the kind is a link that takes a multiple of the memory if it optimises
 // the whole program.
 func (k *KindInfo) optimises() bool { return k.LTOMemory > k.Memory }
+
+// CompilesSource reports whether its command compiles a source, in one step.
+func (k *KindInfo) CompilesSource() bool { return k.Reads == FormSource && k.Writes != FormText }
 
 // Info returns the row of a kind, or an empty one if it is not in the table.
 func (k Kind) Info() *KindInfo {

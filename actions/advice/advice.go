@@ -35,9 +35,6 @@ const most = 4
 // Help returns sentences, the most useful first, or none without evidence.
 func (f *Failure) Help() (help []string) {
 	for _, r := range rules() {
-		if r.kinds != nil && !slices.Contains(r.kinds, f.Action.Kind) {
-			continue
-		}
 		found := r.re.FindAllStringSubmatch(f.Said, 1000)
 		if found == nil {
 			continue
@@ -53,16 +50,15 @@ func (f *Failure) Help() (help []string) {
 
 // rule is a message and the advice for all its matches.
 type rule struct {
-	re    *regexp.Regexp
-	kinds []graph.Kind // nil is all kinds
-	say   func(f *Failure, found [][]string) []string
+	re  *regexp.Regexp
+	say func(f *Failure, found [][]string) []string
 }
 
 // rules are sorted by usefulness: for a failed link, advice on missing symbols precedes advice on
 // duplicate ones.
 var rules = sync.OnceValue(func() []rule {
-	of := func(re string, say func(f *Failure, found [][]string) []string, kinds ...graph.Kind) rule {
-		return rule{regexp.MustCompile(`(?m)` + re), kinds, say}
+	of := func(re string, say func(f *Failure, found [][]string) []string) rule {
+		return rule{regexp.MustCompile(`(?m)` + re), say}
 	}
 	return []rule{
 		of(`Undefined reference to '([^']+)'(?: in '([^']+)')?`, (*Failure).undefinedInDevice),
@@ -75,7 +71,7 @@ var rules = sync.OnceValue(func() []rule {
 		of(`(?:fatal )?error: '?([^\s':]+)'?:? (?:No such file or directory|file not found)`, (*Failure).header),
 		of(`could not open source file "([^"]+)"`, (*Failure).header),
 		of(`cannot find -l(\S+?)(?::|$|\s)`, (*Failure).library),
-		of(`<<<`, (*Failure).launch, graph.HostCompile),
+		of(`<<<`, (*Failure).launch),
 		of(`Entry function '([^']+)' uses too much shared data \(0x([0-9a-f]+) bytes(?: \+ 0x[0-9a-f]+ bytes system)?, 0x([0-9a-f]+) max\)`, (*Failure).sharedMemory),
 		of(`(?:Feature|Instruction|Modifier) '([^']+)' requires .target (sm_\d+)\w* or higher`, (*Failure).newerArch),
 		of(`identifier "(__\w+)" is undefined`, (*Failure).intrinsic),
@@ -153,9 +149,9 @@ func (f *Failure) linksItself(target string) (setting, attribute string) {
 	for a := range f.Actions {
 		switch {
 		case a.Target != target:
-		case a.Kind == graph.Archive:
+		case a.Kind.Info().Lane == graph.LaneArchive:
 			setting, attribute = "device_link = true", "device_link"
-		case a.Kind == graph.SharedLink:
+		case a.Kind.Info().Lane == graph.LaneLink && strings.HasPrefix(target, "library."):
 			setting, attribute = `type = "shared"`, "type"
 		case a.Work.Link != nil:
 			links = true

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"github.com/kbuild-dev/kbuild/graph"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,9 @@ import (
 
 // launch explains a kernel launch in a source that a host compiler reads.
 func (f *Failure) launch([][]string) []string {
+	if info := f.Action.Kind.Info(); info.Lane != graph.LaneHost || !info.CompilesSource() {
+		return nil
+	}
 	return []string{fmt.Sprintf("<<<...>>> starts a kernel, which only CUDA sources may: rename %s to end in .cu, or give %s language = \"cuda\"", f.Action.Name, f.Action.Target)}
 }
 

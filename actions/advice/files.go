@@ -130,8 +130,11 @@ func (f *Failure) library(found [][]string) (help []string) {
 // target returns the target of the library with a name, or "".
 func (f *Failure) target(name string) string {
 	for a := range f.Actions {
+		if lane := a.Kind.Info().Lane; lane != graph.LaneArchive && lane != graph.LaneLink {
+			continue
+		}
 		for _, o := range a.Outputs {
-			if base := path.Base(o); (base == "lib"+name+".a" || base == "lib"+name+".so") && (a.Kind == graph.Archive || a.Kind == graph.SharedLink) {
+			if base := path.Base(o); base == "lib"+name+".a" || base == "lib"+name+".so" {
 				return a.Target
 			}
 		}

@@ -34,7 +34,7 @@ func (f *Failure) definers(symbols []string) (found []*definer, left []string) {
 	has, linked := map[string]bool{}, f.linked()
 	for a := range f.Actions {
 		for _, o := range a.Outputs {
-			if path.Ext(o) != ".o" || a.Intermediate || a.Kind == graph.DeviceLink {
+			if path.Ext(o) != ".o" || a.Intermediate || a.Work.Link != nil {
 				continue
 			}
 			d := &definer{source: a.Name, target: a.Target, mode: a.Mode, pos: a.Pos, linked: slices.Contains(linked, o)}
@@ -110,7 +110,7 @@ func (f *Failure) undefined(symbols []string, users map[string][]string) (help [
 			help = append(help, name+`, which is compiled with mode = "whole" and keeps its device code to itself: set mode = "rdc" or "lto" there`)
 		// The link has it, but ignored it for an unknown reason.
 		case d.target == f.Action.Target || f.brings(d.target):
-		case d.mode == "whole" && f.Action.Kind != graph.HostLink && f.Action.Kind != graph.SharedLink:
+		case d.mode == "whole" && f.Action.Kind.Info().Lane != graph.LaneLink:
 			help = append(help, name+`, compiled with mode = "whole": set mode = "rdc" or "lto" there; `+f.depend(d.target))
 		default:
 			help = append(help, name+": "+f.depend(d.target))
@@ -178,7 +178,7 @@ func (f *Failure) usedBy(symbols []string, users map[string][]string) (sources [
 // architecture.
 func (f *Failure) linked() (files []string) {
 	for _, in := range f.Action.Inputs {
-		if a := f.Maker(in); a != nil && a.Kind == graph.Slice && len(a.Inputs) > 0 {
+		if a := f.Maker(in); a != nil && a.Kind.InProcess() && a.Kind.Info().Lane == graph.LaneDevLink && len(a.Inputs) > 0 {
 			in = a.Inputs[0]
 		}
 		files = append(files, in)

@@ -106,7 +106,7 @@ func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 			}
 		}
 	}
-	if a.Kind == graph.Generate {
+	if a.Kind.Info().Generates {
 		out = append(out, g.onPath(a.Argv[0])...)
 	}
 	for _, p := range g.profiles(a) {

@@ -137,7 +137,7 @@ func withoutComments(text []byte) []byte {
 
 // assembler returns the language of a's source, as -x names it, if it is assembler; else "".
 func assembler(a *graph.Action) string {
-	if a.Kind != graph.HostCompile {
+	if !a.Kind.Info().CompilesSource() {
 		return ""
 	}
 	for i := len(a.Argv) - 2; i > 0; i-- {
@@ -327,7 +327,7 @@ func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDige
 func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) {
 	t := incbinsIn(text)
 	// The compile of the host code finds the files that cudafe++'s output names.
-	if a.Kind == graph.Cudafe || len(t.names)+len(t.sources) == 0 && !t.unknown {
+	if a.Kind.Info().Writes == graph.FormHost || len(t.names)+len(t.sources) == 0 && !t.unknown {
 		return nil, nil
 	}
 	files, _, _ = d.assembled(a, t)

@@ -53,7 +53,7 @@ func (d *Discovery) epoch(a *graph.Action) bool {
 // TellsTime reports whether a writes the time into an output, by the project's own text or by the
 // command.
 func (d *Discovery) TellsTime(a *graph.Action, found []cache.FileDigest) bool {
-	if a.Depfile == "" || a.Kind == graph.Generate {
+	if a.Depfile == "" || a.Kind.Info().Generates {
 		return false
 	}
 	return d.CommandTellsTime(a) || slices.ContainsFunc(ownFiles(a, found), func(f string) bool { return d.differs(a, d.sources.scan(f).clocks) })
@@ -62,7 +62,7 @@ func (d *Discovery) TellsTime(a *graph.Action, found []cache.FileDigest) bool {
 // CommandTellsTime reports whether the command defines a macro as the time, in an argument or by an
 // environment variable. The source then does not name the clock.
 func (d *Discovery) CommandTellsTime(a *graph.Action) bool {
-	if a.Depfile == "" || a.Kind == graph.Generate {
+	if a.Depfile == "" || a.Kind.Info().Generates {
 		return false
 	}
 	tells := func(text string) bool { return strings.Contains(text, "__") && d.differs(a, clocksIn([]byte(text))) }

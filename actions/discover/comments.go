@@ -52,7 +52,7 @@ func (d *Discovery) normalForm(file string, content cache.Digest) cache.Digest {
 // none if comments in them may matter.
 func (d *Discovery) NormalForms(a *graph.Action, rec *cache.Record) (forms []cache.FileDigest) {
 	cxx := []string{".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cp", ".CPP"}
-	if a.Kind != graph.HostCompile || a.InPlace || a.Work != (graph.Work{}) || len(a.Outputs) != 1 ||
+	if !a.Kind.Info().CompilesSource() || a.InPlace || a.Work != (graph.Work{}) || len(a.Outputs) != 1 ||
 		!d.Plain[a.Tools[0]] || !slices.Contains(cxx, path.Ext(a.Inputs[0])) ||
 		!host.IgnoresComments(a.Argv[1:]) || rec.Text != "" {
 		return nil

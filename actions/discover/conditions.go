@@ -89,7 +89,7 @@ func macroValue(a *graph.Action, name string) cache.Digest {
 // if a preprocessed text used them, or if a file that a read mentions them. If the command printed
 // diagnostics, the unmodified text counts as well.
 func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used []string, printed bool) []cache.FileDigest {
-	if a.Kind != graph.Preprocess {
+	if a.Kind.Info().Writes != graph.FormText {
 		used = d.mentioned(a, found)
 	}
 	var out []cache.FileDigest

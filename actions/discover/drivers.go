@@ -60,7 +60,7 @@ func (d *drivers) searches(ctx context.Context, a *graph.Action) (lists []host.S
 
 // isNVCC reports whether a is a compile by nvcc as one command.
 func isNVCC(a *graph.Action) bool {
-	return a.Tools[0] == "nvcc" && (a.Kind == graph.Compile || a.Kind == graph.ModuleEmit)
+	return a.Tools[0] == "nvcc" && a.Kind.Info().CompilesSource()
 }
 
 // dryRun returns the command for nvcc's dry run of such a compile.

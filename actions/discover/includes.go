@@ -37,7 +37,7 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 		}
 		rec.Discovered = append(rec.Discovered, found...)
 	}
-	if (a.Depfile != "" || assembler(a) != "") && !isLink(a) && a.Kind != graph.Generate {
+	if (a.Depfile != "" || assembler(a) != "") && !isLink(a) && !a.Kind.Info().Generates {
 		stable = d.includes(ctx, ran, rec, dotDot) && stable
 	}
 	stable = d.libraries(ctx, ran, rec) && stable
@@ -323,7 +323,7 @@ func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	var t incbin
 	have := append(paths(found), a.Inputs...)
 	switch {
-	case a.Kind == graph.Preprocess: // the compile of its text finds them
+	case a.Kind.Info().Writes == graph.FormText: // the compile of its text finds them
 		return nil
 	case assembler(a) != "":
 		t = s.assemblerSource()
@@ -374,7 +374,7 @@ func (s *compile) assemblerSource() incbin {
 // compilesMade reports whether a compiles host code that the device compiler generated, not a
 // source.
 func compilesMade(a *graph.Action) bool {
-	return a.Kind == graph.HostPart && (len(a.Inputs) == 0 || !slices.Contains(a.Argv, a.Inputs[0]))
+	return a.Kind.Info().Reads == graph.FormHost && (len(a.Inputs) == 0 || !slices.Contains(a.Argv, a.Inputs[0]))
 }
 
 // stagedIncbins returns the files that the assembler reads for the texts that were staged into the

@@ -51,9 +51,9 @@ func TellsUser(a *graph.Action) bool {
 
 // deviceLibraries records the files that -l stands for in argv, a command of a device link. stable
 // is false if one of them changed concurrently.
-func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache.Record) (stable bool) {
+func (d *Discovery) deviceLibraries(ran Ran, argv []string, linker graph.Linker, rec *cache.Record) (stable bool) {
 	stable = true
-	for _, candidates := range toolchain.DeviceLibraries(argv, lld) {
+	for _, candidates := range toolchain.DeviceLibraries(argv, linker) {
 		for _, file := range candidates {
 			file = d.Name(file)
 			if d.hasFile(file) {
@@ -76,11 +76,11 @@ func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache
 func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
 	a := ran.Action
 	var missing []string
-	if a.Kind == graph.NVLink || a.Kind == graph.LLD {
-		return d.deviceLibraries(ran, a.Argv, a.Kind == graph.LLD, rec)
-	}
-	if !isLink(a) {
+	switch linker := a.Kind.Info().Linker; linker {
+	case "", graph.LinkerDriver:
 		return true
+	case graph.LinkerNVLink, graph.LinkerLLD:
+		return d.deviceLibraries(ran, a.Argv, linker, rec)
 	}
 	switch trace := d.Trace(ran.Trace); {
 	case !IsTraced(a):

@@ -21,7 +21,7 @@ import (
 // appeared while the command ran.
 func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
 	a := ran.Action
-	if a.Kind != graph.DeviceLink || !d.drivers.known(a) || a.Tools[0] != "nvcc" {
+	if a.Kind.Info().Linker != graph.LinkerDriver || !d.drivers.known(a) || a.Tools[0] != "nvcc" {
 		return true
 	}
 	printed, _ := d.Query(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun"), false)
@@ -31,7 +31,7 @@ func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (s
 	for _, step := range trace.Steps {
 		switch {
 		case step.Tool == "nvlink":
-			stable = d.deviceLibraries(ran, step.Argv, false, rec) && stable
+			stable = d.deviceLibraries(ran, step.Argv, graph.LinkerNVLink, rec) && stable
 		case step.Tool == "gcc" && ok:
 			ok = d.stub(ctx, a, step.Argv, rec)
 		}

@@ -17,13 +17,13 @@ import (
 
 // profiles returns the paths where a compile looks for a profile, whether they exist or not.
 func (g *arguments) profiles(a *graph.Action) []string {
-	if a.Kind != graph.Compile && a.Kind != graph.HostCompile && a.Kind != graph.HostPart && a.Kind != graph.DeviceCode {
+	if a.Kind.Info().Writes != graph.FormObject {
 		return nil
 	}
 	var files, dirs []string
 	byObject := false
 	options := a.Argv[1:]
-	if a.Kind == graph.Compile {
+	if isNVCC(a) {
 		options = nvcc.HostOptions(slices.Concat(options, g.nvccFlags()))
 	}
 	for _, o := range options {

@@ -76,7 +76,7 @@ func (d *Discovery) Uses(of Recorded) []string {
 		}
 		out = append(out, d.loader.pathsOf(rec)...)
 	}
-	if a.Kind == graph.Generate && len(a.Argv) > 0 {
+	if a.Kind.Info().Generates && len(a.Argv) > 0 {
 		for _, p := range d.onPath(a.Argv[0]) {
 			if real, err := filepath.EvalSymlinks(d.Abs(p)); err == nil {
 				out = append(out, real)

@@ -102,7 +102,7 @@ func (p *Project) expects(a *graph.Action) bool {
 		files = append(files, path.Join(a.Work.Collect.Dir, n))
 	}
 	for _, b := range p.Graph.Actions {
-		if b.Kind == graph.Extract && b.Inputs[0] == a.Outputs[1] {
+		if len(b.Inputs) > 0 && b.Inputs[0] == a.Outputs[1] {
 			return slices.Equal(b.Outputs, files)
 		}
 	}

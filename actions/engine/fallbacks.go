@@ -34,10 +34,10 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 			groups[key], order = g, append(order, key)
 		}
 		kind := "compile"
-		switch a.Kind {
-		case graph.DeviceLink:
+		switch a.Kind.Info().Lane {
+		case graph.LaneDevLink:
 			kind = "device link"
-		case graph.HostLink, graph.SharedLink:
+		case graph.LaneLink:
 			kind = "link"
 		}
 		g.kinds[kind]++

@@ -230,7 +230,7 @@ func (p *Project) freshened(want []graph.ActionID) (fresh map[string]bool, all b
 			}
 		}
 		for _, id := range t.Actions { // kbuild precompile does not embed
-			if p.Graph.Actions[id].Kind == graph.Manifest && t.Kind == string(manifest.Module) {
+			if p.Graph.Actions[id].Work.Manifest != nil && t.Kind == string(manifest.Module) {
 				is = in[id]
 			}
 		}

@@ -86,7 +86,7 @@ func (p *Project) SelectModules(names []string) (manifests []graph.ActionID, err
 				return nil, usagef("%s (%s) is no module; build it with: kbuild build %s", t.Label, t.Pos, t.Name)
 			}
 			for _, id := range t.Actions {
-				if p.Graph.Actions[id].Kind == graph.Manifest {
+				if p.Graph.Actions[id].Work.Manifest != nil {
 					manifests = append(manifests, id)
 				}
 			}

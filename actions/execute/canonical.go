@@ -38,13 +38,14 @@ type canonicalTexts struct {
 // their digests. So each is read once, and its file is kept only if some command reads it.
 func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error) {
 	m := canonicalTexts{outputs: map[string]cache.Output{}}
+	writes := a.Kind.Info().Writes
 	for i, o := range a.Outputs {
-		raw := a.Kind == graph.Preprocess && i == 0
+		raw := writes == graph.FormText && i == 0
 		canon := slices.IndexFunc(a.Step().CanonicalForms, func(t graph.CanonicalForm) bool {
 			return t.Raw == o
 		})
 		stub := strings.HasSuffix(o, ".stub.c")
-		code := a.Kind == graph.Cudafe && i == 0
+		code := writes == graph.FormHost && i == 0
 		if !raw && canon < 0 && !stub && !code {
 			continue
 		}

@@ -332,12 +332,12 @@ func (c *Command) Names(i int) bool {
 func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Command, error) {
 	c := &Command{a, slices.Clone(argv), r, dir, a.Work.Response}
 	// a pass has the names inside of arguments as well
-	if a.Intermediate || a.Driver().Argv != nil || a.Kind == graph.Bundle {
+	if a.Intermediate || a.Driver().Argv != nil || a.Kind.Info().NamesInside {
 		names := passNames(r.Root, a, dir)
 		for i, arg := range c.Argv {
 			c.Argv[i] = names.Replace(arg)
 		}
-		if a.Step().EmptyCwd && a.Kind == graph.NVLink {
+		if a.Step().EmptyCwd && a.Kind.Info().Linker == graph.LinkerNVLink {
 			c.Argv = toolchain.MapLibraryFolders(c.Argv, r.tree.abs)
 		}
 		return c, nil

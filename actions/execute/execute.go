@@ -461,7 +461,7 @@ func (r *Runner) run(
 ) (rec *cache.Record, stable bool, res sched.Result) {
 	start := r.stability.start(a)
 	var before folderFiles
-	if a.Kind == graph.Generate {
+	if a.Kind.Info().Generates {
 		before = r.generated.beside(a)
 	}
 	var functions []nvcc.Function
@@ -507,7 +507,7 @@ func (r *Runner) run(
 		}
 	}
 	if res.Status == sched.Failed {
-		if a.Kind == graph.Generate {
+		if a.Kind.Info().Generates {
 			r.generated.discard(a, before)
 		}
 		return nil, false, res
@@ -515,11 +515,11 @@ func (r *Runner) run(
 
 	var err error
 	switch {
-	case a.Kind == graph.Generate:
+	case a.Kind.Info().Generates:
 		if err = r.generated.take(a, before, dir.depfile()); err != nil {
 			r.generated.discard(a, before)
 		}
-	case a.Kind == graph.Test:
+	case a.Work.Test != nil:
 		err = os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666)
 		res.Output = nil // a test that passes prints nothing
 	case a.Step().Gate:
@@ -568,7 +568,7 @@ func (r *Runner) capture(
 				"dependency file: %w", err)
 		}
 	}
-	if a.Kind == graph.Compile {
+	if a.Kind.Info().CompilesSource() {
 		if err := r.tree.takeTimeTraces(a, dir); err != nil {
 			return nil, false, err
 		}

@@ -230,7 +230,7 @@ func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 	}
 	block, output, _ := strings.Cut(rest, "/")
 	for b := range g.actions() {
-		if b.Kind == graph.Generate && fileset.Flat(b.Name) == block {
+		if b.Kind.Info().Generates && fileset.Flat(b.Name) == block {
 			return fmt.Errorf("%s reads %s, which no generate block makes: add %q to the outputs "+
 				"of %s (%s), or remove the file", a.Name, file, output, b.Target, b.Pos)
 		}

@@ -71,11 +71,10 @@ func (v *refsArgv) addHostRefs(root string, a *graph.Action, dir scratch) error 
 
 // keepAll returns the command of a device link that removes nothing.
 func keepAll(a *graph.Action, argv []string) []string {
-	if a.Kind == graph.NVLink {
-		return slices.Insert(slices.Clone(argv), 1, nvcc.KeepAll)
+	if at := slices.Index(argv, "-dlink") + 1; at > 0 { // by nvcc
+		return slices.Insert(slices.Clone(argv), at, "-Xnvlink", nvcc.KeepAll)
 	}
-	at := slices.Index(argv, "-dlink") + 1
-	return slices.Insert(slices.Clone(argv), at, "-Xnvlink", nvcc.KeepAll)
+	return slices.Insert(slices.Clone(argv), 1, nvcc.KeepAll)
 }
 
 // printed replaces the input's temporary name in messages by the name that the user knows.

@@ -93,11 +93,11 @@ func (k *keys) input(key *actionKey, a *graph.Action, in string) error {
 // content of the program that the block runs. For a manifest it is what the artifacts are built
 // from.
 func (k *keys) implicit(a *graph.Action) ([]cache.Field, error) {
-	if a.Kind == graph.Manifest {
+	if a.Work.Manifest != nil {
 		d, err := k.provenance.of(a)
 		return []cache.Field{{Name: "made from", Value: d}}, err
 	}
-	if a.Kind != graph.Generate || len(a.Argv) == 0 {
+	if !a.Kind.Info().Generates || len(a.Argv) == 0 {
 		return nil, nil
 	}
 	file, err := run.LookPath(a.Argv[0], k.Root, k.Env)

@@ -41,7 +41,7 @@ func (p *provenance) use(a *graph.Action, rec *cache.Record) {
 	p.once.Do(func() {
 		var manifests []graph.ActionID
 		for _, b := range p.graph.Actions {
-			if b.Kind == graph.Manifest {
+			if b.Work.Manifest != nil {
 				manifests = append(manifests, b.ID)
 			}
 		}
@@ -84,7 +84,7 @@ func (o *origins) add(name, value string) { o.fields[cache.Field{Name: name, Val
 // file adds what a file is built from. For a source, or the output of a user's command, that is its
 // content.
 func (o *origins) file(name string) error {
-	if a := o.Maker(name); a != nil && a.Kind != graph.Generate {
+	if a := o.Maker(name); a != nil && !a.Kind.Info().Generates {
 		return o.action(a)
 	}
 	d, err := o.Digest(name)

@@ -205,7 +205,7 @@ func (s scratch) removeFrom(printed, root, buildDir string, a *graph.Action) str
 	} else {
 		printed = strings.ReplaceAll(printed, s.rel+"/", "")
 	}
-	if a.Kind == graph.NVLink {
+	if a.Kind.Info().Linker == graph.LinkerNVLink {
 		slices := path.Join(buildDir, graph.SlicesDir, a.Archs[0]) + "/"
 		printed = strings.ReplaceAll(printed, slices, buildDir+"/")
 	}

@@ -54,7 +54,7 @@ func (m *splitFailures) confirm(ctx context.Context, a *graph.Action, res sched.
 	driver := a.Driver()
 	var end *ended
 	switch {
-	case driver.Argv == nil, driver.DryRunKey == "", res.Argv == nil && a.Kind != graph.Join,
+	case driver.Argv == nil, driver.DryRunKey == "", res.Argv == nil && !a.Kind.InProcess(),
 		errors.As(res.Err, &end), toolchain.BlamesSource(res.Output), diskFull(m.r.scratches.dir),
 		m.isKnown(driver.DryRunKey), !m.hasInputs(driver.Argv), !m.unsplitWorks(ctx, a):
 		return

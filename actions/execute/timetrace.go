@@ -18,7 +18,7 @@ import (
 // its output is an empty trace.
 func (t *buildTree) takeTimeTraces(a *graph.Action, dir scratch) error {
 	last := a.Outputs[len(a.Outputs)-1]
-	if slices.Contains(a.Tools, "nvcc") || !toolchain.IsTimeTrace(a, last) {
+	if slices.Contains(a.Tools, "nvcc") || len(a.Archs) == 0 || !toolchain.IsTimeTrace(a, last) {
 		return nil
 	}
 	patterns := []string{"*.json"}

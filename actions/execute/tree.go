@@ -88,7 +88,7 @@ func (t *buildTree) generator(a *graph.Action, name string) *graph.Action {
 	}
 	for g := range t.actions() {
 		for _, o := range g.Outputs {
-			if g.Kind == graph.Generate && (o == name || strings.HasSuffix(o, "/"+name)) &&
+			if g.Kind.Info().Generates && (o == name || strings.HasSuffix(o, "/"+name)) &&
 				!t.needs(a, g) {
 				return g
 			}

@@ -153,7 +153,7 @@ func (b *build) planHIP() {
 	passes := &toolchain.Plan{}
 	b.hip.Split(toolchain.Unit{Whole: whole, Env: env, Dir: partsDir, ID: b.hipID(), Lines: b.debug, Plan: passes}, b.hip.codes)
 	for _, a := range passes.Actions {
-		if a.Kind == graph.HostPart && c.Deps != "" && !c.Own {
+		if a.Kind.Info().Reads == graph.FormHost && c.Deps != "" && !c.Own {
 			a.Argv = append(slices.Clone(a.Argv), c.GPU.Targets...)
 			a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps
 		}
@@ -184,7 +184,7 @@ func (b *build) hipDeps(ctx context.Context) ([]byte, error) {
 		}
 		return os.ReadFile(name)
 	}
-	i := slices.IndexFunc(b.graph.Actions, func(a *graph.Action) bool { return a.Kind == graph.HostPart })
+	i := slices.IndexFunc(b.graph.Actions, func(a *graph.Action) bool { return a.Kind.Info().Reads == graph.FormHost })
 	pass := b.graph.Actions[i]
 	own := host.Command{Argv: slices.Concat(pass.Argv, b.host.GPU.Targets)}
 	res, err := run.Run(ctx, run.Command{Argv: own.AskOwn(pass.Outputs[0], pass.Depfile, name), Dir: b.launch.Dir, Env: slices.Concat(b.env.All, pass.Env, []string{"TMPDIR=" + placeDir})})

@@ -442,11 +442,12 @@ func (b *build) moduleID() string {
 }
 
 func (b *build) emit(a *graph.Action) {
+	info := a.Kind.Info()
 	// its text names files, for messages
-	a.CwdInKey = b.debug && !a.Kind.InProcess() || a.Kind == graph.Cudafe && b.isPlaced
-	switch a.Kind {
+	a.CwdInKey = b.debug && !info.InProcess || info.Writes == graph.FormHost && b.isPlaced
+	switch info.Reads {
 	// only these print in the language of the user
-	case graph.Preprocess, graph.HostPart, graph.HostCompile:
+	case graph.FormSource, graph.FormHost:
 		a.Env = append(slices.Clip(a.Env), quick.Spoken()...)
 	}
 	b.graph.Add(a)

@@ -109,9 +109,9 @@ func canRunRemotely(a *graph.Action) bool {
 	case !a.Kind.Info().Portable, a.CwdInKey, a.Step().StageInKey, a.InPlace, a.Work.Keep != nil:
 		return false
 	// a clang that starts an lld of its own
-	case a.Kind == graph.LLD && !slices.Contains(a.Argv, "-flavor"):
+	case a.Kind.Info().Linker == graph.LinkerLLD && !slices.Contains(a.Argv, "-flavor"):
 		return false
-	case a.Kind == graph.DeviceCode, a.Depfile != "":
+	case a.Kind.Info().Writes == graph.FormObject, a.Depfile != "":
 		return hasText(a)
 	}
 	return true

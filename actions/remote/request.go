@@ -304,7 +304,7 @@ func exists(file string) bool {
 
 // addLibraries adds the files that -l may resolve to.
 func (p *request) addLibraries() error {
-	for _, candidates := range toolchain.DeviceLibraries(p.Argv, p.Action.Kind == graph.LLD) {
+	for _, candidates := range toolchain.DeviceLibraries(p.Argv, p.Action.Kind.Info().Linker) {
 		found := false
 		for _, file := range candidates {
 			if file = cache.Absolute(p.Root, file); exists(file) {

@@ -14,7 +14,7 @@ import (
 func ignored(a *graph.Action, root string, u use) bool {
 	base, probed := path.Base(u.Path), u.Use == strace.Looked
 	switch {
-	case a.Kind == graph.Generate && !within(u.place.real, root):
+	case a.Kind.Info().Generates && !within(u.place.real, root):
 		// a generate block declares its inputs, and its program is in the key
 	case within(u.Path, "/proc/self"), within(u.Path, "/sys/kernel/mm/transparent_hugepage"),
 		u.Path == "/proc/sys/vm/overcommit_memory":

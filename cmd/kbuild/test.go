@@ -114,7 +114,7 @@ func (r *testRun) Start(int) {
 func (r *testRun) Started(*graph.Action) {}
 
 func (r *testRun) Finished(a *graph.Action, res sched.Result, _, _ int) {
-	if a.Kind != graph.Test {
+	if a.Work.Test == nil {
 		return
 	}
 	r.mu.Lock()

@@ -39,13 +39,14 @@ func writeCauses(out io.Writer, causes []engine.Cause, many func(ids []int) stri
 func madeBy(ids []int, of func(i int) work) string {
 	sources, targets, links := map[work]bool{}, []string{}, 0
 	for _, i := range ids {
-		switch w := of(i); w.kind {
-		case graph.Preprocess, graph.CICC, graph.Cudafe, graph.DeviceCode, graph.Compile, graph.HostCompile:
+		w := of(i)
+		switch info := w.kind.Info(); {
+		case info.Reads == graph.FormSource, info.Reads == graph.FormText:
 			sources[work{target: w.target, name: w.name}] = true
-		case graph.DeviceLink, graph.NVLink:
+		case info.Pool == graph.DeviceLinkPool:
 			links++
 		}
-		if w := of(i); !slices.Contains(targets, w.target) {
+		if !slices.Contains(targets, w.target) {
 			targets = append(targets, w.target)
 		}
 	}

@@ -5,12 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // hostLink returns the host link of t without device code.
-func (b *builder) hostLink(t *target, l linkage, kind graph.Kind) host.LinkOptions {
+func (b *builder) hostLink(t *target, l linkage) host.LinkOptions {
 	h := host.LinkOptions{Depfile: b.linkDepfile(t), Trace: b.tracesLink(t, l), Objects: append(t.ObjectPaths(), l.embeds...), Libs: l.libs, LibDirs: l.libDirs,
 		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.File}
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
@@ -33,7 +32,7 @@ func (b *builder) hostLink(t *target, l linkage, kind graph.Kind) host.LinkOptio
 		h.RPaths = appendNew(h.RPaths, rpath(t.File, s.File))
 	}
 	h.Needed = b.neededFolders(t, l)
-	if kind == graph.SharedLink {
+	if t.Shared {
 		h.SOName = path.Base(t.File)
 	}
 	return h

@@ -30,7 +30,7 @@ func (b *builder) library(t *target) {
 		if !t.IsAMD() {
 			b.checkClosedBehind(t)
 		}
-		if t.dlink = b.deviceLink(t, b.walk.linkage(t), graph.Archive).Device; t.dlink != "" {
+		if t.dlink = b.deviceLink(t, b.walk.linkage(t)).Device; t.dlink != "" {
 			members = append(members, t.dlink)
 		}
 	}
@@ -72,7 +72,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 	l := b.walk.linkage(t)
 	b.checkVendors(t, l)
 	b.checkFinal(t, l)
-	made := b.deviceLink(t, l, kind)
+	made := b.deviceLink(t, l)
 	if made.Failed {
 		return
 	}
@@ -102,10 +102,10 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 }
 
 // deviceLink plans the device link of t, and returns how it changes the host link.
-func (b *builder) deviceLink(t *target, l linkage, kind graph.Kind) toolchain.Linked {
-	r := toolchain.LinkRequest{Build: b.build, Target: &t.Target, Kind: kind, Inputs: b.linkInputs(t, l)}
-	if kind != graph.Archive {
-		r.Host, r.Runtime = b.hostLink(t, l, kind), b.usesCUDA(t, l)
+func (b *builder) deviceLink(t *target, l linkage) toolchain.Linked {
+	r := toolchain.LinkRequest{Build: b.build, Target: &t.Target, Static: t.DeviceLink, Inputs: b.linkInputs(t, l)}
+	if !r.Static {
+		r.Host, r.Runtime = b.hostLink(t, l), b.usesCUDA(t, l)
 	}
 	if len(r.Inputs) > 0 && !t.IsAMD() {
 		if r.KeepsAll = b.keepsAll(t); r.KeepsAll == "" {

@@ -1,6 +1,10 @@
 package toolchain
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
 
 // libraryOptions lists the options of nvlink and lld for folders and libraries. The value follows
 // "=", is the next argument, or directly follows a one-dash option.
@@ -51,11 +55,11 @@ func MapLibraryFolders(argv []string, name func(dir string) string) []string {
 // DeviceLibraries returns, for each library in the command of a device link, its candidate files:
 // the linker reads the first that exists. nvlink searches all folders for a shared library, then
 // for a static one, and splits values at commas. lld searches each folder for both.
-func DeviceLibraries(argv []string, lld bool) (candidates [][]string) {
+func DeviceLibraries(argv []string, linker graph.Linker) (candidates [][]string) {
 	var dirs, names []string
 	mapLibraryOptions(argv, func(option, value string) string {
 		values := []string{value}
-		if !lld {
+		if linker == graph.LinkerNVLink {
 			values = strings.Split(value, ",")
 		}
 		if option == "-l" || option == "--library" {
@@ -69,9 +73,9 @@ func DeviceLibraries(argv []string, lld bool) (candidates [][]string) {
 		var files []string
 		shared, static := "lib"+name+".so", "lib"+name+".a"
 		switch exact, ok := strings.CutPrefix(name, ":"); {
-		case lld && ok:
+		case linker == graph.LinkerLLD && ok:
 			files = inFolders(dirs, exact)
-		case lld:
+		case linker == graph.LinkerLLD:
 			files = inFolders(dirs, shared, static)
 		default:
 			files = append(inFolders(dirs, shared), inFolders(dirs, static)...)

@@ -4,21 +4,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 func TestDeviceLibraries(t *testing.T) {
 	for _, test := range []struct {
 		argv, want string
-		lld        bool
+		linker     graph.Linker
 	}{
-		{"nvlink -La -Lb/ -lq x.o", "a/libq.so b/libq.so a/libq.a b/libq.a", false},
-		{"nvlink -l q -L a,b -l=r,s", "a/libq.so b/libq.so a/libq.a b/libq.a|a/libr.so b/libr.so a/libr.a b/libr.a|a/libs.so b/libs.so a/libs.a b/libs.a", false},
-		{"nvlink --library-path a --library-path=b --library q --library=r", "a/libq.so b/libq.so a/libq.a b/libq.a|a/libr.so b/libr.so a/libr.a b/libr.a", false},
-		{"nvlink --library-pathological -m64 -o x.cubin", "", false},
-		{"lld -flavor gnu -La,b -L c -lq -l:r.a", "a,b/libq.so a,b/libq.a c/libq.so c/libq.a|a,b/r.a c/r.a", true},
+		{"nvlink -La -Lb/ -lq x.o", "a/libq.so b/libq.so a/libq.a b/libq.a", graph.LinkerNVLink},
+		{"nvlink -l q -L a,b -l=r,s", "a/libq.so b/libq.so a/libq.a b/libq.a|a/libr.so b/libr.so a/libr.a b/libr.a|a/libs.so b/libs.so a/libs.a b/libs.a", graph.LinkerNVLink},
+		{"nvlink --library-path a --library-path=b --library q --library=r", "a/libq.so b/libq.so a/libq.a b/libq.a|a/libr.so b/libr.so a/libr.a b/libr.a", graph.LinkerNVLink},
+		{"nvlink --library-pathological -m64 -o x.cubin", "", graph.LinkerNVLink},
+		{"lld -flavor gnu -La,b -L c -lq -l:r.a", "a,b/libq.so a,b/libq.a c/libq.so c/libq.a|a,b/r.a c/r.a", graph.LinkerLLD},
 	} {
 		var got []string
-		for _, candidates := range DeviceLibraries(strings.Fields(test.argv), test.lld) {
+		for _, candidates := range DeviceLibraries(strings.Fields(test.argv), test.linker) {
 			got = append(got, strings.Join(candidates, " "))
 		}
 		if strings.Join(got, "|") != test.want {

@@ -203,10 +203,8 @@ type Made struct {
 // LinkRequest is a request to link a target.
 type LinkRequest struct {
 	*Build
-	Target *Target
-
-	// Of the link, or Archive for a static library with a device link of its own.
-	Kind     graph.Kind
+	Target   *Target
+	Static   bool             // of a static library with a device link of its own
 	Inputs   []LinkInput      // targets with relocatable device code, Target first
 	Host     host.LinkOptions // the host link without device code; its first objects are Target's
 	Runtime  bool             // the host link has code that needs the runtime of device code

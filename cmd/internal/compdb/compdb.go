@@ -28,12 +28,12 @@ func Commands(g *graph.Graph, want []graph.ActionID, root, toolkit string) []Com
 		a := g.Actions[id]
 		c := Command{Directory: root, Output: a.Outputs[0]}
 		switch {
-		case a.Kind == graph.HostCompile, a.Kind == graph.Compile && !slices.Contains(a.Tools, "nvcc"): // by clang
-			c.Arguments = withoutDepfile(a.Argv)
-		case a.Kind == graph.Compile, a.Kind == graph.ModuleEmit:
+		case !a.Kind.Info().CompilesSource():
+			continue
+		case slices.Index(a.Tools, "nvcc") == 0:
 			c.Arguments = clangArgs(a.Argv, clangToolkit(toolkit))
 		default:
-			continue
+			c.Arguments = withoutDepfile(a.Argv)
 		}
 		c.File = a.Inputs[0]
 		commands = append(commands, c)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
-	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // JUnit XML as CI systems read it: a suite per target, a case per command.
@@ -59,11 +58,11 @@ func (r *Report) JUnit() ([]byte, error) {
 	all := junitSuites{Name: "kbuild"}
 	suites := map[string]*junitSuite{}
 	for _, c := range r.sorted() {
-		if r.Tests && c.action.Kind != graph.Test && !c.failed {
+		if r.Tests && c.action.Work.Test == nil && !c.failed {
 			continue
 		}
 		name := c.action.Target
-		if c.action.Kind == graph.Test {
+		if c.action.Work.Test != nil {
 			name = "test" // all tests form one suite
 		}
 		s := suites[name]
@@ -103,7 +102,7 @@ func (c *command) junit() junitCase {
 	switch {
 	case c.failed:
 		out.Failure = &junitFailure{Type: "error", Text: strings.TrimSpace(printed + "\n" + strings.Join(c.help, "\n"))}
-		if out.Out = ""; c.action.Kind == graph.Test {
+		if out.Out = ""; c.action.Work.Test != nil {
 			out.Failure.Type, out.Failure.Message = "test", printable(c.why) // of no known format
 			break
 		}

@@ -68,7 +68,7 @@ func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
 	c.elapsed += res.Elapsed
 	c.failed = c.failed || res.Status == sched.Failed
 	c.skipped = c.skipped || res.Status == sched.Skipped
-	if a.Kind == graph.Test && res.Err != nil {
+	if a.Work.Test != nil && res.Err != nil {
 		c.why = res.Err.Error()
 	}
 	text := string(res.Output)
@@ -96,7 +96,8 @@ func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
 func (r *Report) Skip(label, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := &graph.Action{Kind: graph.Test, Target: label, Name: strings.TrimPrefix(label, "test.")}
+	a := &graph.Action{Kind: graph.Test, Target: label, Name: strings.TrimPrefix(label, "test."),
+		Work: graph.Work{Test: new(graph.TestRun)}}
 	r.cases = append(r.cases, &command{action: a, skipped: true, why: why})
 }
 

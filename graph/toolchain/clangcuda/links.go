@@ -32,7 +32,7 @@ func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 	}) {
 		return k.NVCC.Link(r)
 	}
-	if r.Kind == graph.Archive {
+	if r.Static {
 		l.Errorf(t.Attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: clang links device code into programs and shared libraries only", t.Label)
 		return l
 	}

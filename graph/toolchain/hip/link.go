@@ -34,7 +34,7 @@ type link struct {
 // Link implements toolchain.Toolchain.
 func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 	t := r.Target
-	if r.Kind == graph.Archive {
+	if r.Static {
 		l.Errorf(t.Attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link is for libraries with CUDA code only", t.Label)
 		return l
 	}

@@ -202,7 +202,7 @@ func (k *Toolchain) checkQuoting(p *toolchain.Plan, t *toolchain.Target, s manif
 func fallBack(b *toolchain.Build, p *toolchain.Plan, pos manifest.Pos, whole *graph.Action, why error) {
 	toolchain.Unsplit(whole.Work.Driver, why)
 	names := whole.Outputs[0]
-	if whole.Kind != graph.DeviceLink { // a device link does not split the names of its inputs
+	if whole.Kind.Info().Linker != graph.LinkerDriver { // a device link does not split the names of its inputs
 		names = strings.Join(whole.Inputs, " ") + " -o " + names
 	}
 	if strings.Contains(names, ",") {

@@ -110,7 +110,9 @@ func (c *Command) Order(d DryRun, actions []*graph.Action) (ordered []*graph.Act
 			}
 		}
 		for _, arch := range append(archs, "host") {
-			take(func(a *graph.Action) bool { return a.Kind == graph.Preprocess && slices.Contains(a.Archs, arch) })
+			take(func(a *graph.Action) bool {
+				return a.Kind.Info().Writes == graph.FormText && slices.Contains(a.Archs, arch)
+			})
 		}
 	}
 	for _, step := range d.Steps {
@@ -126,14 +128,16 @@ var kindOf = map[string]graph.Kind{"cicc": graph.CICC, "ptxas": graph.PTXAS, "nv
 // isOf reports whether an action does the work of a step.
 func (s Step) isOf(a *graph.Action) bool {
 	kind, arch := kindOf[s.Tool], s.arch()
-	if kind == graph.HostPart && slices.Contains(s.Argv, "-E") {
+	if s.Tool == "gcc" && slices.Contains(s.Argv, "-E") {
 		kind = graph.Preprocess
 	}
-	if a.Kind != kind || kind == graph.HostPart || kind == graph.Cudafe || kind == graph.Fatbinary {
-		return a.Kind == kind
+	switch {
+	case a.Kind != kind:
+		return false
+	case arch == "":
+		return kind.Info().Writes != graph.FormText || slices.Contains(a.Archs, "host")
 	}
-	of := len(a.Archs) == 1 && strings.TrimPrefix(strings.TrimPrefix(a.Archs[0], "compute_"), "sm_") == arch
-	return of || kind == graph.Preprocess && arch == "" && slices.Contains(a.Archs, "host")
+	return len(a.Archs) == 1 && strings.TrimPrefix(strings.TrimPrefix(a.Archs[0], "compute_"), "sm_") == arch
 }
 
 // arch returns the architecture that a step is for, "90a".

@@ -26,7 +26,7 @@ func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 			}
 			k.emitLink(b, &l.Plan, t, t.Name, link, check, nil)
 			l.Device = link.Output
-			if r.Kind != graph.Archive {
+			if !r.Static {
 				l.Host = r.WithObjects(append(t.ObjectPaths(), l.Device))
 			}
 		}
