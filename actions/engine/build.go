@@ -234,6 +234,7 @@ func (t *Tree) begin(want []graph.ActionID) *schedulerRun {
 	g := t.Runner.Graph
 	r.Options.Pools, r.Options.Memory, r.Options.Cost = g.Pools, t.Memory, t.Cost
 	if t.Runner.Remote != nil {
+		r.Options.Remote = t.shared.remote
 		r.Options.Elsewhere, r.Options.Overdue = t.w.RemoteJobs, t.overdue
 	}
 	if t.shared != nil {

@@ -77,7 +77,7 @@ func (r *fakeRunner) Check(_ context.Context, a *graph.Action) (sched.Result, bo
 	return sched.Result{Status: sched.UpToDate}, true
 }
 
-func (r *fakeRunner) Execute(ctx context.Context, a *graph.Action) sched.Result {
+func (r *fakeRunner) Execute(ctx context.Context, a *graph.Action, _ <-chan struct{}) sched.Result {
 	output := a.Outputs[0]
 	defer close(r.wait(output))
 	for _, order := range r.after {

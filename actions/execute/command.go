@@ -35,6 +35,21 @@ type Command struct {
 	response *graph.Response // nil: Argv is never moved to a response file
 }
 
+// Remote runs commands on other machines: see actions/remote and sched.Runner.
+type Remote interface {
+	// Portable reports whether a can run remotely and is worth the transfer of its inputs and
+	// outputs. They have about so many bytes; out is -1 if that is unknown.
+	Portable(a *graph.Action, in, out int64) bool
+	// Run runs a command remotely, and locally as well once local is closed. The error is ErrLost
+	// if the remote result says nothing about the action.
+	Run(ctx context.Context, c *Command, local <-chan struct{}) (run.Result, error)
+	// Judge records whether a command succeeded locally after Run had ended with err.
+	Judge(err error, succeeded bool)
+}
+
+// ErrLost is the error of a remote command whose end says nothing about its action.
+var ErrLost = errors.New("it was lost on another machine")
+
 // command runs argv as a process of a, locally or remotely, and parses its output. functions are
 // those that ptxas reported.
 func (r *Runner) command(

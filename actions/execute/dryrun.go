@@ -68,7 +68,9 @@ func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool
 }
 
 // Execute implements sched.Runner. It runs nothing.
-func (d *DryRun) Execute(ctx context.Context, a *graph.Action) sched.Result {
+func (d *DryRun) Execute(
+	ctx context.Context, a *graph.Action, _ <-chan struct{},
+) sched.Result {
 	p := d.predict(ctx, a)
 	d.mark(a)
 	return sched.Result{Status: sched.Ran, Argv: a.Argv, Reason: d.reason(a, p)}

@@ -90,7 +90,7 @@ type Config struct {
 	Unsplit map[string]bool // keys of dry runs whose compilers run unsplit: see SplitFailure
 }
 
-// Runner implements sched.Runner and sched.Distributor.
+// Runner implements sched.Runner.
 type Runner struct {
 	Config
 	tree          *buildTree
@@ -105,9 +105,9 @@ type Runner struct {
 	splitFailures *splitFailures
 	frontEnds     atomic.Int64 // number of front ends running now, see run.HugePages
 	printed       sync.Map     // outputs of passes: see withoutRepeats
+	pending       sync.Map     // of *pending, by graph.ActionID
 
 	mu       sync.Mutex
-	pending  map[graph.ActionID]*pending
 	warned   bool
 	counters cache.Counters
 }
@@ -122,7 +122,7 @@ type pending struct {
 
 // New returns a Runner for c.
 func New(c Config) *Runner {
-	r := &Runner{Config: c, pending: map[graph.ActionID]*pending{}}
+	r := &Runner{Config: c}
 	r.tree = &buildTree{graph: c.Graph, outer: c.Outer, root: c.Root, files: c.Files,
 		listing: c.Listing, passes: map[string]cache.Output{}}
 	r.discovery = discover.New(discover.Config{
@@ -168,11 +168,32 @@ func (r *Runner) Check(ctx context.Context, a *graph.Action) (res sched.Result, 
 		}
 	}
 	p := &pending{key: key, reason: r.keys.reason(a, key)}
+	r.pending.Store(a.ID, p)
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pending[a.ID] = p
 	r.counters.Misses++
-	return sched.Result{Reason: p.reason}, false
+	r.mu.Unlock()
+	return sched.Result{Reason: p.reason, Portable: r.portable(a)}, false
+}
+
+// portable reports whether a may run remotely, by the size of its files.
+func (r *Runner) portable(a *graph.Action) bool {
+	if r.Remote == nil {
+		return false
+	}
+	in, out := int64(0), int64(-1)
+	reads := commandReads(a, a.Argv)
+	for _, file := range a.Reads() {
+		if reads.has(file) {
+			in += r.tree.size(file)
+		}
+	}
+	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
+		out = 0
+		for _, o := range rec.Outputs {
+			out += o.Size
+		}
+	}
+	return r.Remote.Portable(a, in, out)
 }
 
 // lookUp returns a valid record of a, or nil if a must run. The record comes from the build tree,
@@ -364,34 +385,22 @@ func (r *Runner) restoreFiles(ctx context.Context, rec *cache.Record) (ok bool, 
 }
 
 // Execute implements sched.Runner.
-func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	return r.ExecuteRemote(ctx, a, nil)
-}
-
-// ExecuteRemote implements sched.Distributor. If local is nil, a runs only locally.
-func (r *Runner) ExecuteRemote(
+func (r *Runner) Execute(
 	ctx context.Context, a *graph.Action, local <-chan struct{},
 ) sched.Result {
-	r.mu.Lock()
-	p := r.pending[a.ID]
-	delete(r.pending, a.ID)
-	r.mu.Unlock()
-
+	v, _ := r.pending.LoadAndDelete(a.ID)
+	p := v.(*pending)
 	res := r.execute(ctx, a, p.key, local)
 	res.Reason = p.reason
 	if errors.Is(res.Err, ErrLost) { // the scheduler executes it again, locally
 		res.Lost, p.lost = true, res.Err
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.pending[a.ID] = p
+		r.pending.Store(a.ID, p)
 		return res
 	}
 	var end *ended
 	if errors.As(res.Err, &end) && end.short { // the scheduler may execute it again, alone
 		res.Short, p.starved = true, true
-		r.mu.Lock()
-		r.pending[a.ID] = p
-		r.mu.Unlock()
+		r.pending.Store(a.ID, p)
 	} else {
 		defer r.intermediates.release(a)
 		if p.lost != nil {

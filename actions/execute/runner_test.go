@@ -44,7 +44,7 @@ func (l *lab) all(r sched.Runner) (states string, ran int) {
 	for _, a := range l.graph.Actions {
 		res, settled := r.Check(l.t.Context(), a)
 		if !settled {
-			res = r.Execute(l.t.Context(), a)
+			res = r.Execute(l.t.Context(), a, nil)
 		}
 		if res.Status == sched.Failed {
 			l.t.Fatal(res.Err)

@@ -128,7 +128,7 @@ func (l *lab) build(r *Runner) (res sched.Result, recorded bool) {
 	if _, settled := r.Check(l.t.Context(), l.compile); settled {
 		l.t.Fatal("there is nothing to do")
 	}
-	if res = r.Execute(l.t.Context(), l.compile); res.Status != sched.Ran {
+	if res = r.Execute(l.t.Context(), l.compile, nil); res.Status != sched.Ran {
 		l.t.Fatal(res.Err)
 	}
 	return res, l.db.Last("a.o") != nil

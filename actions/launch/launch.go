@@ -528,8 +528,10 @@ type passRunner struct {
 }
 
 // Execute implements sched.Runner.
-func (r passRunner) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	res := r.Runner.Execute(ctx, a)
+func (r passRunner) Execute(
+	ctx context.Context, a *graph.Action, local <-chan struct{},
+) sched.Result {
+	res := r.Runner.Execute(ctx, a, local)
 	// what others have noted concurrently is not doubled again
 	if n, ok := r.b.asked.Load(a.ID); ok && res.Short {
 		r.b.launch.Memory.NoteShort(r.b.launch.Dir, 2*max(compilerMemory, n.(int64)))

@@ -1,5 +1,5 @@
 // Package remote runs commands of actions on other machines, and locally as well if a slot is free
-// (see sched.Distributor). It knows which commands can run remotely, and which files and arguments
+// (see sched.Runner). It knows which commands can run remotely, and which files and arguments
 // they have there. It does not know the server's protocol (cache/remote), or what becomes of the
 // outputs (actions/execute).
 package remote
@@ -22,10 +22,6 @@ import (
 
 // Server runs commands remotely.
 type Server interface {
-	// Executes reports whether remote execution works now. Ready returns a channel that is closed
-	// when that is first known.
-	Executes() bool
-	Ready() <-chan struct{}
 	// Overhead returns how much longer a command takes remotely, by the bytes that are transferred
 	// for it.
 	Overhead(bytes int64) time.Duration
@@ -80,12 +76,6 @@ func (x *Executor) Judge(err error, well bool) {
 		x.Server.Judge(f.out, well)
 	}
 }
-
-// Open implements execute.Remote.
-func (x *Executor) Open() bool { return x.Server.Executes() }
-
-// Opened implements execute.Remote.
-func (x *Executor) Opened() <-chan struct{} { return x.Server.Ready() }
 
 // Portable implements execute.Remote. It returns false if a takes less time locally than its files
 // take to transfer.

@@ -75,8 +75,8 @@ func (l *lab) runner(r execute.Remote) *execute.Runner {
 	time.Sleep(2 * cache.FileTick)
 	l.execute.Remote = r
 	runner := execute.New(l.execute)
-	if res, done := runner.Check(l.t.Context(), l.action); done {
-		l.t.Fatalf("it need not run: %v", res)
+	if res, done := runner.Check(l.t.Context(), l.action); done || !res.Portable {
+		l.t.Fatalf("it need not run, or not remotely: %v", res)
 	}
 	return runner
 }
@@ -89,8 +89,6 @@ type unsteady struct {
 	commands []server.Command
 }
 
-func (u *unsteady) Executes() bool               { return true }
-func (u *unsteady) Ready() <-chan struct{}       { return nil }
 func (u *unsteady) Overhead(int64) time.Duration { return 0 }
 func (u *unsteady) Used()                        {}
 
@@ -121,13 +119,10 @@ func TestLostIsNoFailure(t *testing.T) {
 	l.write("canon", "canonical\n")
 	l.write("true", "with lines\n")
 	r := l.runner(New(l.remote))
-	if !r.Portable(a) {
-		t.Fatal("it is not for other machines")
-	}
-	if res := r.ExecuteRemote(t.Context(), a, make(chan struct{})); !res.Lost || len(elsewhere.commands) != 1 {
+	if res := r.Execute(t.Context(), a, make(chan struct{})); !res.Lost || len(elsewhere.commands) != 1 {
 		t.Errorf("%+v after %d commands", res, len(elsewhere.commands))
 	}
-	if res := r.Execute(t.Context(), a); res.Status != sched.Ran || string(res.Output) != "warning\n" {
+	if res := r.Execute(t.Context(), a, nil); res.Status != sched.Ran || string(res.Output) != "warning\n" {
 		t.Errorf("%+v", res)
 	}
 	if text, _ := os.ReadFile(filepath.Join(l.root, "build/a.ptx")); string(text) != "canonical\n" {
@@ -163,12 +158,12 @@ func TestJudged(t *testing.T) {
 			elsewhere.until = func(ctx context.Context) { tt.there(ctx, begun) }
 		}
 		r := l.runner(New(l.remote))
-		res := r.ExecuteRemote(t.Context(), a, here)
+		res := r.Execute(t.Context(), a, here)
 		if lost := tt.there == nil; res.Lost != lost || lost && len(elsewhere.judged) > 0 {
 			t.Errorf("%s: %+v, %d verdicts", name, res, len(elsewhere.judged))
 		}
 		if res.Lost {
-			res = r.Execute(t.Context(), a)
+			res = r.Execute(t.Context(), a, nil)
 		}
 		if (res.Status == sched.Ran) != tt.want {
 			t.Errorf("%s: %+v", name, res)

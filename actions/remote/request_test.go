@@ -33,7 +33,7 @@ func (p *packer) Run(ctx context.Context, c *execute.Command, _ <-chan struct{})
 func (l *lab) pack(look func(*request)) (*request, error) {
 	l.t.Helper()
 	p := &packer{Executor: New(l.remote), look: look}
-	if res := l.runner(p).ExecuteRemote(l.t.Context(), l.action, make(chan struct{})); !res.Lost {
+	if res := l.runner(p).Execute(l.t.Context(), l.action, make(chan struct{})); !res.Lost {
 		l.t.Errorf("the command was not packed: %v", res.Err)
 	}
 	return p.request, p.err

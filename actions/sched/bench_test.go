@@ -15,7 +15,7 @@ func (settledRunner) Check(context.Context, *graph.Action) (Result, bool) {
 	return Result{Status: UpToDate}, true
 }
 
-func (settledRunner) Execute(context.Context, *graph.Action) Result {
+func (settledRunner) Execute(context.Context, *graph.Action, <-chan struct{}) Result {
 	panic("BUG: executed what was up to date")
 }
 

@@ -84,7 +84,7 @@ func (w *fakeRunner) Check(ctx context.Context, a *graph.Action) (Result, bool) 
 	return Result{Status: f.check}, f.check != ""
 }
 
-func (w *fakeRunner) Execute(ctx context.Context, a *graph.Action) Result {
+func (w *fakeRunner) Execute(ctx context.Context, a *graph.Action, _ <-chan struct{}) Result {
 	w.begin(a)
 	f := w.fates[a.ID]
 	err := pause(ctx, f.takes)

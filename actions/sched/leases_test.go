@@ -119,10 +119,10 @@ type counting struct {
 	count func(by int)
 }
 
-func (c counting) Execute(ctx context.Context, a *graph.Action) Result {
+func (c counting) Execute(ctx context.Context, a *graph.Action, _ <-chan struct{}) Result {
 	c.count(1)
 	defer c.count(-1)
-	return c.fakeRunner.Execute(ctx, a)
+	return c.fakeRunner.Execute(ctx, a, nil)
 }
 
 func TestLeasesAreAskedWithMemory(t *testing.T) {
@@ -233,7 +233,7 @@ func TestLeaseForRaceIsGivenUp(t *testing.T) {
 		m := &machines{fakeRunner: newFakeRunner(t, g, fates, Options{Jobs: 1, Elsewhere: 2, Broker: b, Cost: cost}), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{},
 			away: []fateAway{{portable: true, takes: time.Hour}, {portable: true, takes: time.Second}, {}}}
 		begin := time.Now()
-		if _, err := Run(t.Context(), g, []graph.ActionID{0, 2}, m.opts, m, m); err != nil {
+		if _, err := Run(t.Context(), g, []graph.ActionID{0, 2}, m.with(), m, m); err != nil {
 			t.Fatal(err)
 		}
 		if d := m.stopped[2].Sub(begin); d != 31*time.Second {

@@ -67,22 +67,23 @@ func (c *cluster) Start(int)                                {}
 func (c *cluster) Started(*graph.Action)                    {}
 func (c *cluster) Finished(*graph.Action, Result, int, int) {}
 
-func (c *cluster) Check(context.Context, *graph.Action) (Result, bool) { return Result{}, false }
+func (c *cluster) Check(_ context.Context, a *graph.Action) (Result, bool) {
+	b := c.build[a.ID]
+	return Result{Portable: b.travels && b.cpu > 100*time.Millisecond+c.moves(b.in+b.out)}, false
+}
 
-func (c *cluster) Execute(ctx context.Context, a *graph.Action) Result {
+func (c *cluster) Execute(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
+	if here != nil {
+		return c.executeRemote(ctx, a, here)
+	}
 	if pause(ctx, c.build[a.ID].cpu) != nil {
 		return Result{Status: Failed}
 	}
 	return Result{Status: Ran}
 }
 
-func (c *cluster) Open() bool              { return true }
-func (c *cluster) Opened() <-chan struct{} { return nil }
-
-func (c *cluster) Portable(a *graph.Action) bool {
-	b := c.build[a.ID]
-	return b.travels && b.cpu > 100*time.Millisecond+c.moves(b.in+b.out)
-}
+func (c *cluster) Executes() bool         { return true }
+func (c *cluster) Ready() <-chan struct{} { return nil }
 
 func (c *cluster) moves(bytes int64) time.Duration {
 	return time.Duration(float64(bytes) / c.rate * float64(time.Second))
@@ -118,7 +119,7 @@ func (c *cluster) away(ctx context.Context, b recorded) error {
 	return transfer(b.out)
 }
 
-func (c *cluster) ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
+func (c *cluster) executeRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
 	b := c.build[a.ID]
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -149,7 +150,7 @@ func play(t *testing.T, g *graph.Graph, build []recorded, jobs, workers int, dea
 			c.workers = make(chan struct{}, max(1, workers))
 		}
 		cost := func(a *graph.Action) time.Duration { return build[a.ID].cpu }
-		opts := Options{Jobs: jobs, Elsewhere: workers, Cost: cost, Overdue: func(a *graph.Action) time.Duration { return max(2*time.Second, 4*cost(a)) }}
+		opts := Options{Jobs: jobs, Remote: c, Elsewhere: workers, Cost: cost, Overdue: func(a *graph.Action) time.Duration { return max(2*time.Second, 4*cost(a)) }}
 		want := make([]graph.ActionID, len(g.Actions))
 		for i := range want {
 			want[i] = graph.ActionID(i)

@@ -18,7 +18,8 @@ import (
 
 // startRemote sends queued actions to remote workers, best first.
 func (l *loop) startRemote() {
-	for from := int32(0); l.distributor != nil && l.ports.count > 0 && l.away.count < l.opts.Elsewhere && l.distributor.Open(); {
+	from := int32(0)
+	for l.ports.count > 0 && l.away.count < l.opts.Elsewhere && l.opts.Remote.Executes() {
 		rank, ok := l.ports.first(from, all)
 		if !ok {
 			return
@@ -35,14 +36,8 @@ func (l *loop) startRemote() {
 		here := make(chan struct{})
 		l.raced[i] = here
 		l.watch(i, n.action)
-		go l.executeElsewhere(i, n.action, here)
+		go l.execute(i, n.action, here)
 	}
-}
-
-func (l *loop) executeElsewhere(i int32, a *graph.Action, here <-chan struct{}) {
-	e := event{node: i, settled: true}
-	defer l.send(&e)
-	e.result = l.distributor.ExecuteRemote(l.ctx, a, here)
 }
 
 // watch notifies the loop when node i is overdue.

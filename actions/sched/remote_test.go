@@ -30,17 +30,30 @@ type fateAway struct {
 	lost     bool
 }
 
-func (m *machines) Open() bool { return !time.Now().Before(m.opens) }
+// with returns the options with other machines.
+func (m *machines) with() Options {
+	m.opts.Remote = m
+	return m.opts
+}
 
-func (m *machines) Opened() <-chan struct{} {
+func (m *machines) Executes() bool { return !time.Now().Before(m.opens) }
+
+func (m *machines) Ready() <-chan struct{} {
 	c := make(chan struct{})
 	time.AfterFunc(time.Until(m.opens), func() { close(c) })
 	return c
 }
 
-func (m *machines) Portable(a *graph.Action) bool { return m.away[a.ID].portable }
+func (m *machines) Check(ctx context.Context, a *graph.Action) (Result, bool) {
+	res, done := m.fakeRunner.Check(ctx, a)
+	res.Portable = m.away[a.ID].portable
+	return res, done
+}
 
-func (m *machines) ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
+func (m *machines) Execute(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
+	if here == nil {
+		return m.fakeRunner.Execute(ctx, a, nil)
+	}
 	f := m.away[a.ID]
 	m.leave(a, here)
 	timer := time.NewTimer(f.takes)
@@ -60,7 +73,7 @@ func (m *machines) ExecuteRemote(ctx context.Context, a *graph.Action, here <-ch
 	local, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan Result)
-	go func() { ended <- m.Execute(local, a) }()
+	go func() { ended <- m.fakeRunner.Execute(local, a, nil) }()
 	select {
 	case r := <-ended:
 		m.note(false)
@@ -148,7 +161,7 @@ func TestRandomElsewhere(t *testing.T) {
 		m := randomMachines(rng, newFakeRunner(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts))
 		m.opens = time.Now().Add(time.Duration(rng.IntN(20)) * time.Millisecond)
 		want := randomWant(rng, len(g.Actions))
-		sum, err := Run(t.Context(), g, want, m.opts, m, m)
+		sum, err := Run(t.Context(), g, want, m.with(), m, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +193,7 @@ func TestStoppedElsewhere(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Duration(rng.IntN(40))*time.Millisecond, func() { m.cancel(stop) })
 		want := randomWant(rng, len(g.Actions))
-		if _, err := Run(ctx, g, want, m.opts, m, m); err != nil {
+		if _, err := Run(ctx, g, want, m.with(), m, m); err != nil {
 			t.Fatal(err)
 		}
 		if len(m.ended) != len(g.Closure(want)) {
@@ -205,7 +218,7 @@ func timeRemote(t *testing.T, g *graph.Graph, away []fateAway, overdue func(*gra
 	for i := range want {
 		want[i] = graph.ActionID(i)
 	}
-	if sum, err := Run(t.Context(), g, want, m.opts, m, m); err != nil || sum.Ran != len(want) {
+	if sum, err := Run(t.Context(), g, want, m.with(), m, m); err != nil || sum.Ran != len(want) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	return time.Since(begun), m
@@ -264,7 +277,7 @@ func TestOpensLate(t *testing.T) {
 		m := &machines{fakeRunner: newFakeRunner(t, g, []fate{{execute: Ran, takes: time.Second}, {execute: Ran, takes: time.Second, checks: 1}, {execute: Ran, takes: time.Second, checks: 1}}, Options{Jobs: 1, Elsewhere: 9}),
 			away: []fateAway{{}, {portable: true, takes: time.Millisecond}, {portable: true, takes: time.Millisecond}}, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}, opens: time.Now().Add(100 * time.Millisecond)}
 		begun := time.Now()
-		if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2}, m.opts, m, m); err != nil {
+		if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2}, m.with(), m, m); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begun); took != time.Second || m.most != 2 {

@@ -19,8 +19,7 @@ import (
 // commands see ctx, and Run returns when the last of them has returned. No token of opts.Jobserver
 // and no lease of opts.Broker is held when Run returns.
 func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Options, r Runner, o Observer) (Summary, error) {
-	distributor, ok := r.(Distributor)
-	if !ok {
+	if opts.Remote == nil {
 		opts.Elsewhere = 0
 	}
 	c, err := newCore(g, want, opts)
@@ -38,7 +37,7 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 		statuses: map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
 	if c.distributed {
-		l.distributor, l.raced, l.overdue = distributor, map[int32]chan struct{}{}, make(chan int32, 64)
+		l.raced, l.overdue = map[int32]chan struct{}{}, make(chan int32, 64)
 	}
 	if l.maxChecks <= 0 {
 		l.maxChecks = max(4, runtime.GOMAXPROCS(0)) // more checks than processors help a little
@@ -76,7 +75,6 @@ type loop struct {
 	events    chan event
 	maxChecks int // limit of concurrent checks
 
-	distributor Distributor // nil if nothing runs remotely
 	// by node that runs remotely: closed when it has a local slot too
 	raced   map[int32]chan struct{}
 	overdue chan int32 // nodes that have run remotely for too long
@@ -97,8 +95,8 @@ type loop struct {
 func (l *loop) run() {
 	cancelled := l.ctx.Done()
 	var opened <-chan struct{}
-	if l.distributor != nil {
-		opened = l.distributor.Opened()
+	if l.distributed {
+		opened = l.opts.Remote.Ready()
 	}
 	for {
 		l.start()
@@ -184,10 +182,10 @@ func (l *loop) check(i int32, a *graph.Action) {
 	e.result, e.settled = l.runner.Check(l.ctx, a)
 }
 
-func (l *loop) execute(i int32, a *graph.Action) {
+func (l *loop) execute(i int32, a *graph.Action, local <-chan struct{}) {
 	e := event{node: i, settled: true}
 	defer l.send(&e)
-	e.result = l.runner.Execute(l.ctx, a)
+	e.result = l.runner.Execute(l.ctx, a, local)
 }
 
 func (l *loop) send(e *event) {
@@ -235,7 +233,7 @@ func (l *loop) begin(i int32) {
 	l.beside(i)
 	l.nodes[i].place = here
 	l.set(i, running)
-	go l.execute(i, l.nodes[i].action)
+	go l.execute(i, l.nodes[i].action, nil)
 }
 
 // beside records that node i starts to run locally, beside the nodes that run already.
@@ -267,7 +265,7 @@ func (l *loop) handle(e event) {
 		return
 	}
 	if !e.settled {
-		n.portable = l.distributor != nil && l.distributor.Portable(n.action)
+		n.portable = l.distributed && e.result.Portable
 		l.set(e.node, queued)
 		return
 	}

@@ -206,12 +206,12 @@ func TestPanicOfRunnerStopsTheOthers(t *testing.T) {
 
 type panicking struct{ *fakeRunner }
 
-func (p panicking) Execute(ctx context.Context, a *graph.Action) Result {
+func (p panicking) Execute(ctx context.Context, a *graph.Action, _ <-chan struct{}) Result {
 	if a.ID == 1 {
 		time.Sleep(time.Minute)
 		panic("BUG: a test panics")
 	}
-	return p.fakeRunner.Execute(ctx, a)
+	return p.fakeRunner.Execute(ctx, a, nil)
 }
 
 func TestLoadLimit(t *testing.T) {

@@ -39,6 +39,8 @@ type Result struct {
 	Retried bool   // it succeeded after it had ended Short
 	// for Failed, remotely: it says nothing about the action, which must be executed locally
 	Lost bool
+	// of Check: it may be executed remotely, and is worth the transfer of its files
+	Portable bool
 }
 
 // Runner does the work of actions. Both methods are called concurrently for different actions, and
@@ -48,26 +50,21 @@ type Runner interface {
 	// Check ends an action without starting a process, if it can: up to date, restored from the
 	// cache, or failed. ok is false if Execute must be called.
 	Check(ctx context.Context, a *graph.Action) (res Result, ok bool)
-	// Execute runs the action. The action holds one of Options.Jobs slots (and a jobserver token).
-	// Execute is called again if the first run ended Short while others ran. Then no other action
-	// is executed beside it.
-	Execute(ctx context.Context, a *graph.Action) Result
+	// Execute runs the action. If local is nil, the action holds one of Options.Jobs slots (and a
+	// jobserver token). Execute is called again if the first run ended Short while others ran. Then
+	// no other action is executed beside it.
+	//
+	// If local is not nil, the action is Portable, holds one of Options.Elsewhere, and is executed
+	// remotely. When local is closed, it has one of Options.Jobs as well, which no other action
+	// needs. So it may be executed locally too, and the first run that ends well decides.
+	Execute(ctx context.Context, a *graph.Action, local <-chan struct{}) Result
 }
 
-// Distributor is a Runner that can also execute actions remotely.
-type Distributor interface {
-	Runner
-	// Portable reports whether an action may be executed remotely, and is worth it. It is called
-	// once, when the action must run.
-	Portable(a *graph.Action) bool
-	// Open reports whether remote workers take actions now. Opened returns a channel that is closed
-	// when that is first known.
-	Open() bool
-	Opened() <-chan struct{}
-	// ExecuteRemote executes an action that holds one of Options.Elsewhere. When here is closed,
-	// the action has one of Options.Jobs as well, which no other action needs. So it may be
-	// executed locally too, and the first run that ends well decides.
-	ExecuteRemote(ctx context.Context, a *graph.Action, here <-chan struct{}) Result
+// Remote reports whether remote workers take actions.
+type Remote interface {
+	Executes() bool
+	// Ready returns a channel that is closed when the answer of Executes is first known.
+	Ready() <-chan struct{}
 }
 
 // Observer is notified of what happens, from one goroutine, in order.
@@ -109,8 +106,9 @@ type Options struct {
 	Load    func() float64 // 1-minute load average; nil reads the system's
 	// expected wall time, for the critical path; nil means 1 each
 	Cost      func(a *graph.Action) time.Duration
-	Budget    int64 // bytes of memory for all processes together; 0 means no limit
-	Elsewhere int   // concurrent remote actions, by a Distributor
+	Budget    int64  // bytes of memory for all processes together; 0 means no limit
+	Remote    Remote // nil if nothing runs remotely
+	Elsewhere int    // concurrent remote actions
 	// time after which a remote action may get a local slot before others; nil means never
 	Overdue func(a *graph.Action) time.Duration
 	Memory  func(a *graph.Action) int64 // expected peak of memory in bytes; nil means none

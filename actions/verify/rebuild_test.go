@@ -46,7 +46,7 @@ func TestRebuild(t *testing.T) {
 		if _, done := v.Check(t.Context(), a); done {
 			t.Error("an action does not run again")
 		}
-		if res := v.Execute(t.Context(), a); res.Status == sched.Failed {
+		if res := v.Execute(t.Context(), a, nil); res.Status == sched.Failed {
 			t.Fatal(res.Err)
 		}
 		n, differ := v.Checked()

@@ -48,12 +48,14 @@ func (v *twice) Check(ctx context.Context, a *graph.Action) (sched.Result, bool)
 }
 
 // Execute implements sched.Runner.
-func (v *twice) Execute(ctx context.Context, a *graph.Action) sched.Result {
+func (v *twice) Execute(
+	ctx context.Context, a *graph.Action, local <-chan struct{},
+) sched.Result {
 	v.mu.Lock()
 	upToDate := v.upToDate[a.ID]
 	v.mu.Unlock()
 	if !upToDate {
-		if res := v.runner.Execute(ctx, a); res.Status == sched.Failed {
+		if res := v.runner.Execute(ctx, a, local); res.Status == sched.Failed {
 			return res
 		}
 	}
