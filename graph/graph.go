@@ -29,7 +29,7 @@ func (p Pos) String() string {
 }
 
 // ActionID indexes Graph.Actions.
-type ActionID int
+type ActionID int32
 
 // Action is one step of the build: what it reads, what it runs, what it writes. Fields that only
 // some kinds have are in Work.
@@ -134,6 +134,6 @@ type Graph struct {
 	BuildDir string // relative to the root, or absolute
 
 	producer map[string]ActionID // by output
-	deps     [][]ActionID        // the edges, see Deps
+	deps     adjacency           // the edges, see Deps
 	names    *nameIndex
 }

@@ -31,56 +31,34 @@ func (g *Graph) Producer(path string) (ActionID, bool) {
 // that there is no cycle, and that no two actions write one file.
 func (g *Graph) Seal() error {
 	g.names = indexNames(g.Targets)
-	g.deps = make([][]ActionID, len(g.Actions))
+	var edges []uint64
 	for _, a := range g.Actions {
 		for _, o := range a.Outputs {
 			if last := g.producer[o]; last != a.ID {
 				return fmt.Errorf("%s is written twice: by %s and by %s", o, a.Target, g.Actions[last].Target)
 			}
 		}
-		g.deps[a.ID] = g.producersOf(a)
-		if d := g.deps[a.ID]; len(d) > 0 && d[len(d)-1] > a.ID {
-			return fmt.Errorf("BUG: action %d (%s) stands before action %d (%s), which it needs", a.ID, a.Name, d[len(d)-1], g.Actions[d[len(d)-1]].Name)
-		}
-	}
-	return nil
-}
-
-// producersOf returns the actions that write what a reads, sorted, each once.
-func (g *Graph) producersOf(a *Action) []ActionID {
-	var deps []ActionID
-	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
-		for _, in := range list {
-			if p, ok := g.producer[in]; ok && p != a.ID {
-				deps = append(deps, p)
+		for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
+			for _, in := range list {
+				p, ok := g.producer[in]
+				if ok && p > a.ID {
+					return fmt.Errorf("BUG: action %d (%s) stands before action %d (%s), which it needs", a.ID, a.Name, p, g.Actions[p].Name)
+				}
+				if ok && p != a.ID {
+					edges = append(edges, pairOf(int(a.ID), p))
+				}
 			}
 		}
 	}
-	slices.Sort(deps)
-	return slices.Compact(deps)
+	g.deps = newAdjacency(len(g.Actions), edges)
+	return nil
 }
 
 // Deps returns the actions that write what id reads, sorted, each once. The graph must be sealed.
-func (g *Graph) Deps(id ActionID) []ActionID { return g.deps[id] }
+func (g *Graph) Deps(id ActionID) []ActionID { return g.deps.of(int(id)) }
 
 // Closure returns want and their transitive dependencies, sorted.
-func (g *Graph) Closure(want []ActionID) []ActionID {
-	seen := make([]bool, len(g.Actions))
-	stack := append([]ActionID(nil), want...)
-	var out []ActionID
-	for len(stack) > 0 {
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
-		out = append(out, id)
-		stack = append(stack, g.Deps(id)...)
-	}
-	slices.Sort(out)
-	return out
-}
+func (g *Graph) Closure(want []ActionID) []ActionID { return g.deps.reach(want, nil) }
 
 // Needs reports whether id depends on dep, directly or transitively.
 func (g *Graph) Needs(id, dep ActionID) bool {

@@ -1,12 +1,10 @@
 package graph
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"iter"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -15,434 +13,354 @@ import (
 	"unsafe"
 )
 
-// A Packed graph is a graph in one flat block of memory. Opening it costs a checksum, and Action
-// builds an action only when the caller needs it. It serves runs that read a few of very many
-// actions.
-//
-// Layout, little-endian, all numbers uint32 unless stated otherwise:
-//
-//	magic, 16 bytes; CRC-32C of the rest; the lengths of what follows
-//	offsets of actions; a bit for each action that is an intermediate;
-//	numbers of the actions that are manifests of modules
-//	deps of each action (offsets, then numbers); consumers of each (the same)
-//	outputs and uses: pairs (string, action), sorted by the string's text and the action's number
-//	offsets of strings; text of strings; packed actions: see packer; data of the caller
+// Packed is a graph in a few arrays, which are the same in memory and in a stored block. Opening
+// the block decodes nothing, and Action builds an action only when the caller needs it. It serves
+// runs that read a few of very many actions. The arrays are in the byte order of the machine.
 type Packed struct {
-	actions   []uint32
-	parts     []uint32
-	manifests []uint32
 	deps      adjacency
 	consumers adjacency
-	outputs   pairs
-	uses      pairs
-	offsets   []uint32 // of strings, plus the end of the last
-	text      []byte
-	blob      []byte
-	meta      []byte
+	users     adjacency // of strings that are paths
+	makers    []number  // of each string the action that writes it, or -1
+	paths     []number  // strings that are outputs or in use, sorted by text
+	offsets   []number  // of strings in text, plus the end of the last
+	actions   []number  // offsets in blob
+	flags     []byte    // of each action
+	text      []byte    // of strings
+	blob      []byte    // encoded actions, see codec
+	meta      []byte    // data of the caller
+}
+
+// number is the number of an action or of a string, or an offset.
+type number = ActionID
+
+// sections returns the arrays in the order in which they are stored.
+func (p *Packed) sections() ([]*[]number, []*[]byte) {
+	return []*[]number{&p.deps.from, &p.deps.to, &p.consumers.from, &p.consumers.to, &p.users.from, &p.users.to,
+		&p.makers, &p.paths, &p.offsets, &p.actions}, []*[]byte{&p.flags, &p.text, &p.blob, &p.meta}
+}
+
+const packMagic = "kbuild graph 8\r\n"
+
+// Flags of actions.
+const (
+	flagIntermediate = 1 << iota
+	flagManifest
+)
+
+// adjacency holds a sorted list of actions for each number, which is that of an action or a string.
+type adjacency struct {
+	from []number // of each list in to, and the end of the last
+	to   []ActionID
+}
+
+// newAdjacency makes lists for n numbers of pairs (number, action). It sorts the pairs.
+func newAdjacency(n int, pairs []uint64) adjacency {
+	slices.Sort(pairs)
+	pairs = slices.Compact(pairs)
+	a := adjacency{make([]number, n+1), make([]ActionID, len(pairs))}
+	for i, p := range pairs {
+		a.from[p>>32+1]++
+		a.to[i] = ActionID(p & math.MaxUint32)
+	}
+	for i := range n {
+		a.from[i+1] += a.from[i]
+	}
+	return a
+}
+
+func pairOf(number int, action ActionID) uint64 { return uint64(number)<<32 | uint64(action) }
+
+// of returns the list of a number.
+func (a adjacency) of(number int) []ActionID {
+	return a.to[a.from[number]:a.from[number+1]:a.from[number+1]]
+}
+
+// reach returns ids and everything reachable from them, sorted. If flags are given, it enters only
+// actions with flagIntermediate.
+func (a adjacency) reach(ids []ActionID, flags []byte) (out []ActionID) {
+	seen := make([]bool, len(a.from))
+	stack := slices.Clone(ids)
+	for len(stack) > 0 {
+		id := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		out = append(out, id)
+		for _, next := range a.of(int(id)) {
+			if !seen[next] && (flags == nil || flags[next]&flagIntermediate != 0) {
+				stack = append(stack, next)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Packer packs a part of a graph.
+type Packer struct {
+	ids    []ActionID
+	number []ActionID // in the packed graph, by ID; -1 for other actions
+	uses   []uint64   // pairs (string, action)
+	code   codec
+	p      Packed
+}
+
+// Packer returns a Packer of the actions of ids, which it renumbers. ids must be closed under Deps
+// and sorted.
+func (g *Graph) Packer(ids []ActionID) *Packer {
+	k := &Packer{ids: ids, number: slices.Repeat([]ActionID{-1}, len(g.Actions)), code: codec{numbers: map[string]number{}}}
+	k.code.b = make([]byte, 0, 128*len(ids)) // growing leaves as much garbage
+	for i, id := range ids {
+		k.number[id] = ActionID(i)
+	}
+	var deps, consumers []uint64
+	for i, id := range ids {
+		a := *g.Actions[id]
+		a.ID = ActionID(i)
+		flags := byte(0)
+		if a.Intermediate {
+			flags |= flagIntermediate
+		}
+		if a.Kind == Manifest {
+			flags |= flagManifest
+		}
+		k.p.flags, k.p.actions = append(k.p.flags, flags), append(k.p.actions, number(len(k.code.b)))
+		k.code.value(reflect.ValueOf(&a).Elem())
+		for _, d := range g.Deps(id) {
+			if k.number[d] < 0 {
+				panic(fmt.Sprintf("BUG: packing %s without %s", a.Name, g.Actions[d].Name))
+			}
+			deps, consumers = append(deps, pairOf(i, k.number[d])), append(consumers, pairOf(int(k.number[d]), a.ID))
+		}
+	}
+	k.p.deps, k.p.consumers = newAdjacency(len(ids), deps), newAdjacency(len(ids), consumers)
+	for i, id := range ids {
+		for _, o := range g.Actions[id].Outputs {
+			n := k.code.str(o)
+			k.p.makers = append(k.p.makers, slices.Repeat([]number{-1}, len(k.code.list)-len(k.p.makers))...)
+			k.p.makers[n] = number(i)
+		}
+	}
+	return k
 }
 
 // Use records that an action depends on a path that need not be among its Inputs: a discovered
 // header, or a path that must stay absent.
-type Use struct {
-	Path   string
-	Action ActionID
+func (k *Packer) Use(path string, id ActionID) {
+	if n := k.number[id]; n >= 0 {
+		k.uses = append(k.uses, pairOf(int(k.code.str(path)), n))
+	}
 }
 
-const packMagic = "kbuild graph 7\r\n"
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-var errPacked = errors.New("damaged graph")
-
-// adjacency holds a list of numbers for each action.
-type adjacency struct{ from, to []uint32 }
-
-// pairs holds (string, action) pairs, two numbers each.
-type pairs []uint32
-
-func (p pairs) Len() int { return len(p) / 2 }
-
-// Pack packs the actions of ids, which must be closed under Deps and sorted, and renumbers them. It
-// calls meta after the last use; the result is stored for the caller.
-func (g *Graph) Pack(ids []ActionID, uses iter.Seq[Use], meta func() ([]byte, error)) ([]byte, error) {
-	p := &packer{ids: map[string]uint32{}}
-	number := make([]uint32, len(g.Actions))
-	for i, id := range ids {
-		number[id] = uint32(i) + 1
-	}
-	var manifests, df, dt []uint32
-	// With spare capacity, since growing leaves as much garbage.
-	actions, blob := make([]uint32, 0, len(ids)), make([]byte, 0, 128*len(ids))
-	parts := make([]uint32, (len(ids)+31)/32)
-	outputs := make([]uint64, 0, len(ids))
-	for i, id := range ids {
-		a := *g.Actions[id]
-		a.ID = ActionID(i)
-		actions = append(actions, uint32(len(blob)))
-		if a.Intermediate {
-			parts[i/32] |= 1 << (i % 32)
-		}
-		if a.Kind == Manifest {
-			manifests = append(manifests, uint32(i))
-		}
-		blob = p.value(blob, reflect.ValueOf(a))
-		df = append(df, uint32(len(dt)))
-		for _, d := range g.Deps(id) {
-			if number[d] == 0 {
-				return nil, fmt.Errorf("BUG: packing %s without %s", a.Name, g.Actions[d].Name)
-			}
-			dt = append(dt, number[d]-1)
-		}
-		for _, o := range a.Outputs {
-			outputs = append(outputs, p.pair(o, uint32(i)))
-		}
-	}
-	df = append(df, uint32(len(dt)))
-	used := make([]uint64, 0, 2*len(ids))
-	for u := range uses {
-		if n := number[u.Action]; n > 0 {
-			used = append(used, p.pair(u.Path, n-1))
-		}
-	}
-	m, err := meta()
-	if err != nil {
-		return nil, err
-	}
-	p.ids = nil // all strings are known, and the rest needs the memory
-	cf, ct := reverse(df, dt)
-	return assemble([][]uint32{actions, parts, manifests, df, dt, cf, ct, p.pairs(outputs), p.pairs(used)}, p.list, [][]byte{blob, m})
-}
-
-// assemble writes the lengths of all lists, then the lists. The offsets of the strings and their
-// text are between numbers and texts.
-func assemble(numbers [][]uint32, list []string, texts [][]byte) ([]byte, error) {
-	offsets, length := make([]uint32, 0, len(list)+1), 0
-	for _, s := range list {
-		offsets = append(offsets, uint32(length))
-		length += len(s)
-	}
-	numbers = append(numbers, append(offsets, uint32(length)))
-	b := make([]byte, len(packMagic)+4)
-	copy(b, packMagic)
+// Pack returns the packed graph for Unpack, with data of the caller.
+func (k *Packer) Pack(meta []byte) ([]byte, error) {
+	p, list := &k.p, k.code.list
+	k.code.numbers = nil // all strings are known, and the rest needs the memory
+	p.blob, p.meta = k.code.b, meta
+	p.users = newAdjacency(len(list), k.uses)
+	p.makers = append(p.makers, slices.Repeat([]number{-1}, len(list)-len(p.makers))...)
 	size := 0
+	for i, s := range list {
+		p.offsets = append(p.offsets, number(size))
+		if size += len(s); p.makers[i] >= 0 || len(p.users.of(i)) > 0 {
+			p.paths = append(p.paths, number(i))
+		}
+	}
+	p.offsets = append(p.offsets, number(size))
+	slices.SortFunc(p.paths, func(a, b number) int { return strings.Compare(list[a], list[b]) })
+	p.text = make([]byte, 0, size)
+	for _, s := range list {
+		p.text = append(p.text, s...)
+	}
+	numbers, texts := p.sections()
+	parts := [][]byte{[]byte(packMagic)}
 	for _, l := range numbers {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
-		size += 4 * len(l)
+		raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(*l))), 4*len(*l))
+		parts = append(parts, binary.LittleEndian.AppendUint32(nil, uint32(len(*l))), raw)
 	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(length))
-	size += length
 	for _, l := range texts {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
-		size += len(l)
+		parts = append(parts, binary.LittleEndian.AppendUint32(nil, uint32(len(*l))), *l)
 	}
-	if size > math.MaxUint32 {
+	out := bytes.Join(parts, nil)
+	if len(out) > math.MaxInt32 {
 		return nil, errors.New("too large a graph to pack")
 	}
-	b = slices.Grow(b, size)
-	for _, l := range numbers {
-		for _, n := range l {
-			b = binary.LittleEndian.AppendUint32(b, n)
-		}
+	return out, nil
+}
+
+// Unpack opens a packed graph. The caller must not change data, whose checksum is correct, and which
+// starts at a multiple of 4 in memory.
+func Unpack(data []byte) (*Packed, error) {
+	rest, ok := bytes.CutPrefix(data, []byte(packMagic))
+	if !ok {
+		return nil, errors.New("not a packed graph of this version")
 	}
-	for _, s := range list {
-		b = append(b, s...)
+	p := &Packed{}
+	numbers, texts := p.sections()
+	for _, l := range numbers {
+		n := binary.LittleEndian.Uint32(rest)
+		*l = unsafe.Slice((*number)(unsafe.Pointer(unsafe.SliceData(rest[4:]))), n)
+		rest = rest[4+4*n:]
 	}
 	for _, l := range texts {
-		b = append(b, l...)
+		n := binary.LittleEndian.Uint32(rest)
+		*l, rest = rest[4:4+n], rest[4+n:]
 	}
-	binary.LittleEndian.PutUint32(b[len(packMagic):], crc32.Checksum(b[len(packMagic)+4:], castagnoli))
-	return b, nil
-}
-
-// reverse inverts the adjacency: the list of an action becomes the actions whose lists contain it.
-func reverse(from, to []uint32) (rfrom, rto []uint32) {
-	rfrom, rto = make([]uint32, len(from)), make([]uint32, len(to))
-	for _, n := range to {
-		rfrom[n+1]++
-	}
-	for i := range len(rfrom) - 1 {
-		rfrom[i+1] += rfrom[i]
-	}
-	next := slices.Clone(rfrom)
-	for i := range len(from) - 1 {
-		for _, n := range to[from[i]:from[i+1]] {
-			rto[next[n]] = uint32(i)
-			next[n]++
-		}
-	}
-	return rfrom, rto
-}
-
-// packer encodes values: a string as its number, any other number as a varint, a list as its length
-// and its values, a pointer as its presence. It uses reflection, so that it never omits a field of
-// an action.
-type packer struct {
-	ids  map[string]uint32
-	list []string
-}
-
-func (p *packer) str(s string) uint32 {
-	id, ok := p.ids[s]
-	if !ok {
-		id = uint32(len(p.list))
-		p.ids[s] = id
-		p.list = append(p.list, s)
-	}
-	return id
-}
-
-// pair encodes a string and an action in one number.
-func (p *packer) pair(s string, action uint32) uint64 { return uint64(p.str(s))<<32 | uint64(action) }
-
-// pairs sorts list by text, so that paths can be searched. Each text is compared once; the list is
-// sorted by rank.
-func (p *packer) pairs(list []uint64) []uint32 {
-	var texts []uint32
-	rank := make([]uint32, len(p.list))
-	for _, u := range list {
-		if id := uint32(u >> 32); rank[id] == 0 {
-			rank[id] = 1
-			texts = append(texts, id)
-		}
-	}
-	slices.SortFunc(texts, func(a, b uint32) int { return strings.Compare(p.list[a], p.list[b]) })
-	for i, id := range texts {
-		rank[id] = uint32(i)
-	}
-	for i, u := range list {
-		list[i] = uint64(rank[u>>32])<<32 | u&math.MaxUint32
-	}
-	slices.Sort(list)
-	list = slices.Compact(list)
-	out := make([]uint32, 0, 2*len(list))
-	for _, u := range list {
-		out = append(out, texts[u>>32], uint32(u))
-	}
-	return out
-}
-
-func (p *packer) value(b []byte, v reflect.Value) []byte {
-	switch v.Kind() {
-	case reflect.String:
-		return binary.AppendUvarint(b, uint64(p.str(v.String())))
-	case reflect.Bool:
-		if v.Bool() {
-			return append(b, 1)
-		}
-		return append(b, 0)
-	case reflect.Int, reflect.Int64:
-		return binary.AppendVarint(b, v.Int())
-	case reflect.Slice:
-		b = binary.AppendUvarint(b, uint64(v.Len()))
-		for i := range v.Len() {
-			b = p.value(b, v.Index(i))
-		}
-		return b
-	case reflect.Map:
-		keys := v.MapKeys()
-		sort.Slice(keys, func(i, j int) bool { return keys[i].String() < keys[j].String() })
-		b = binary.AppendUvarint(b, uint64(len(keys)))
-		for _, k := range keys {
-			b = p.value(p.value(b, k), v.MapIndex(k))
-		}
-		return b
-	case reflect.Struct:
-		for i := range v.NumField() {
-			b = p.value(b, v.Field(i))
-		}
-		return b
-	case reflect.Pointer:
-		if v.IsNil() {
-			return append(b, 0)
-		}
-		return p.value(append(b, 1), v.Elem())
-	}
-	panic("BUG: an action has a field of type " + v.Type().String() + ", which is not packed")
-}
-
-// Unpack opens a packed graph. The caller must not change data.
-func Unpack(data []byte) (*Packed, error) {
-	const lists, texts = 10, 3
-	head := len(packMagic) + 4 + 4*(lists+texts)
-	if len(data) < head || string(data[:len(packMagic)]) != packMagic ||
-		crc32.Checksum(data[len(packMagic)+4:], castagnoli) != binary.LittleEndian.Uint32(data[len(packMagic):]) {
-		return nil, errPacked
-	}
-	length := func(i int) int { return int(binary.LittleEndian.Uint32(data[len(packMagic)+4+4*i:])) }
-	rest := data[head:]
-	g := &Packed{}
-	for i, l := range []*[]uint32{&g.actions, &g.parts, &g.manifests, &g.deps.from, &g.deps.to, &g.consumers.from, &g.consumers.to, (*[]uint32)(&g.outputs), (*[]uint32)(&g.uses), &g.offsets} {
-		n := length(i)
-		if 4*n > len(rest) {
-			return nil, errPacked
-		}
-		*l, rest = numbers(rest[:4*n]), rest[4*n:]
-	}
-	for i, l := range []*[]byte{&g.text, &g.blob, &g.meta} {
-		n := length(lists + i)
-		if n > len(rest) {
-			return nil, errPacked
-		}
-		*l, rest = rest[:n], rest[n:]
-	}
-	if len(rest) != 0 {
-		return nil, errPacked
-	}
-	return g, nil
+	return p, nil
 }
 
 // Meta returns the caller's data that was packed with the graph.
-func (g *Packed) Meta() []byte { return g.meta }
+func (p *Packed) Meta() []byte { return p.meta }
 
 // Len returns the number of actions.
-func (g *Packed) Len() int { return len(g.actions) }
+func (p *Packed) Len() int { return len(p.actions) }
 
-func (g *Packed) str(id uint32) string { return string(g.bytes(id)) }
+func (p *Packed) str(n number) string { return string(p.text[p.offsets[n]:p.offsets[n+1]]) }
 
-func (g *Packed) bytes(id uint32) []byte { return g.text[g.offsets[id]:g.offsets[id+1]] }
-
-// find returns the actions paired with a path.
-func (g *Packed) find(p pairs, path string) []ActionID {
-	i, _ := sort.Find(p.Len(), func(i int) int { return strings.Compare(path, g.str(p[2*i])) })
-	var out []ActionID
-	for ; i < p.Len() && string(g.bytes(p[2*i])) == path; i++ {
-		out = append(out, ActionID(p[2*i+1]))
+// find returns the number of a path. ok is false if it is neither an output nor in use.
+func (p *Packed) find(path string) (n number, ok bool) {
+	i, ok := sort.Find(len(p.paths), func(i int) int { return strings.Compare(path, p.str(p.paths[i])) })
+	if ok {
+		n = p.paths[i]
 	}
-	return out
+	return n, ok
 }
 
 // Producer returns the action that writes path.
-func (g *Packed) Producer(path string) (ActionID, bool) {
-	ids := g.find(g.outputs, path)
-	if len(ids) == 0 {
+func (p *Packed) Producer(path string) (ActionID, bool) {
+	n, ok := p.find(path)
+	if !ok || p.makers[n] < 0 {
 		return 0, false
 	}
-	return ids[0], true
+	return p.makers[n], true
 }
 
 // Users returns the actions that were packed as depending on a path.
-func (g *Packed) Users(path string) []ActionID { return g.find(g.uses, path) }
+func (p *Packed) Users(path string) []ActionID {
+	n, ok := p.find(path)
+	if !ok {
+		return nil
+	}
+	return p.users.of(int(n))
+}
 
 // Needs reports whether id depends on dep, directly or transitively.
-func (g *Packed) Needs(id, dep ActionID) bool {
-	return slices.Contains(g.reach(g.deps, []ActionID{id}, func(ActionID) bool { return true }), dep) && id != dep
+func (p *Packed) Needs(id, dep ActionID) bool {
+	return id != dep && slices.Contains(p.deps.reach([]ActionID{id}, nil), dep)
 }
 
 // Affected returns ids with their transitive dependents (up), and those with the intermediates that
 // they need; both sorted. A manifest describes everything that its artifacts are made from, so
 // withParts includes all dependencies of manifests.
-func (g *Packed) Affected(ids []ActionID) (up, withParts []ActionID) {
-	all := func(ActionID) bool { return true }
-	up = g.reach(g.consumers, ids, all)
-	from := slices.Clone(up)
-	for _, m := range g.manifests {
-		if _, ok := slices.BinarySearch(up, ActionID(m)); ok {
-			from = append(from, g.reach(g.deps, []ActionID{ActionID(m)}, all)...)
-		}
-	}
-	return up, g.reach(g.deps, from, func(id ActionID) bool { return g.parts[id/32]>>(id%32)&1 != 0 })
-}
-
-// reach returns ids and everything reachable from them through actions that also accepts, sorted.
-func (g *Packed) reach(along adjacency, ids []ActionID, also func(ActionID) bool) []ActionID {
-	seen := map[ActionID]bool{}
-	stack := slices.Clone(ids)
-	for _, id := range ids {
-		seen[id] = true
-	}
-	for len(stack) > 0 {
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		for _, n := range along.to[along.from[id]:along.from[id+1]] {
-			if next := ActionID(n); !seen[next] && also(next) {
-				seen[next] = true
-				stack = append(stack, next)
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(seen))
+func (p *Packed) Affected(ids []ActionID) (up, withParts []ActionID) {
+	up = p.consumers.reach(ids, nil)
+	manifests := slices.DeleteFunc(slices.Clone(up), func(id ActionID) bool { return p.flags[id]&flagManifest == 0 })
+	return up, p.deps.reach(slices.Concat(up, p.deps.reach(manifests, nil)), p.flags)
 }
 
 // Action decodes an action.
-func (g *Packed) Action(id ActionID) *Action {
+func (p *Packed) Action(id ActionID) *Action {
 	a := &Action{}
-	u := unpacker{g: g, b: g.blob[g.actions[id]:]}
-	u.value(reflect.ValueOf(a).Elem())
+	c := codec{b: p.blob[p.actions[id]:], from: p}
+	c.value(reflect.ValueOf(a).Elem())
 	return a
 }
 
-// unpacker is the reverse of packer.
-type unpacker struct {
-	g *Packed
-	b []byte
+// codec encodes values: a string as its number, any other number as a varint, a list as its length
+// and its values, a pointer as its presence. It decodes them if from is set. It uses reflection, so
+// that it never omits a field of an action.
+type codec struct {
+	b       []byte
+	from    *Packed
+	list    []string          // when encoding: strings, by their numbers
+	numbers map[string]number // the reverse
 }
 
-func (u *unpacker) uvarint() uint64 {
-	n, k := binary.Uvarint(u.b)
-	u.b = u.b[k:]
+// str returns the number of a string.
+func (c *codec) str(s string) number {
+	n, ok := c.numbers[s]
+	if !ok {
+		n = number(len(c.list))
+		c.numbers[s], c.list = n, append(c.list, s)
+	}
 	return n
 }
 
-func (u *unpacker) value(v reflect.Value) {
-	switch v.Kind() {
+// number encodes n, or decodes a number.
+func (c *codec) number(n uint64) uint64 {
+	if c.from == nil {
+		c.b = binary.AppendUvarint(c.b, n)
+		return n
+	}
+	n, size := binary.Uvarint(c.b)
+	c.b = c.b[size:]
+	return n
+}
+
+func (c *codec) bool(is bool) bool {
+	if is {
+		return c.number(1) != 0
+	}
+	return c.number(0) != 0
+}
+
+// value encodes v, or decodes a value into v, which is zero.
+func (c *codec) value(v reflect.Value) {
+	switch decode := c.from != nil; v.Kind() {
 	case reflect.String:
-		v.SetString(u.g.str(uint32(u.uvarint())))
-	case reflect.Bool:
-		v.SetBool(u.b[0] != 0)
-		u.b = u.b[1:]
-	case reflect.Int, reflect.Int64:
-		n, k := binary.Varint(u.b)
-		u.b = u.b[k:]
-		v.SetInt(n)
-	case reflect.Slice:
-		n := int(u.uvarint())
-		if n == 0 {
-			return
+		if decode {
+			v.SetString(c.from.str(number(c.number(0))))
+		} else {
+			c.number(uint64(c.str(v.String())))
 		}
-		v.Set(reflect.MakeSlice(v.Type(), n, n))
-		for i := range n {
-			u.value(v.Index(i))
+	case reflect.Bool:
+		if is := c.bool(v.Bool()); decode {
+			v.SetBool(is)
+		}
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		if n := c.number(uint64(v.Int())); decode {
+			v.SetInt(int64(n))
+		}
+	case reflect.Slice:
+		if n := int(c.number(uint64(v.Len()))); decode && n > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+		}
+		for i := range v.Len() {
+			c.value(v.Index(i))
 		}
 	case reflect.Map:
-		n := int(u.uvarint())
-		if n == 0 {
-			return
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		n := int(c.number(uint64(len(keys))))
+		if decode && n > 0 {
+			v.Set(reflect.MakeMapWithSize(v.Type(), n))
 		}
-		v.Set(reflect.MakeMapWithSize(v.Type(), n))
-		for range n {
+		for i := range n {
 			key, val := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			u.value(key)
-			u.value(val)
-			v.SetMapIndex(key, val)
+			if !decode {
+				key, val = keys[i], v.MapIndex(keys[i])
+			}
+			c.value(key)
+			c.value(val)
+			if decode {
+				v.SetMapIndex(key, val)
+			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			u.value(v.Field(i))
+			c.value(v.Field(i))
 		}
 	case reflect.Pointer:
-		there := u.b[0] != 0
-		u.b = u.b[1:]
-		if there {
+		is := c.bool(!v.IsNil())
+		if decode && is {
 			v.Set(reflect.New(v.Type().Elem()))
-			u.value(v.Elem())
 		}
+		if is {
+			c.value(v.Elem())
+		}
+	default:
+		panic("BUG: an action has a field of type " + v.Type().String() + ", which is not packed")
 	}
-}
-
-// numbers returns b as numbers, without a copy if the machine's byte order and the alignment allow
-// it.
-func numbers(b []byte) []uint32 {
-	if len(b) == 0 {
-		return nil
-	}
-	one := uint16(1)
-	little := *(*byte)(unsafe.Pointer(&one)) == 1
-	if little && uintptr(unsafe.Pointer(&b[0]))%4 == 0 {
-		return unsafe.Slice((*uint32)(unsafe.Pointer(&b[0])), len(b)/4)
-	}
-	out := make([]uint32, len(b)/4)
-	for i := range out {
-		out[i] = binary.LittleEndian.Uint32(b[4*i:])
-	}
-	return out
 }

@@ -48,15 +48,15 @@ func (m *packedMeta) shadows(path string) bool {
 // writePlan stores the graph of a build, so that later builds can run parts of it.
 func writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.Plan, error) {
 	meta := packedMeta{Tools: t.Runner.Tools, Plain: t.Runner.Plain, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
-	uses := func(yield func(graph.Use) bool) {
-		searched := t.runner.Uses(closure, func(id graph.ActionID, name string) {
-			yield(graph.Use{Path: cache.Canonical(p.Root, name), Action: id})
-		})
-		for _, d := range searched {
-			meta.Searched = append(meta.Searched, cache.Canonical(p.Root, d))
-		}
+	packer := p.Graph.Packer(closure)
+	for _, d := range t.runner.Uses(closure, packer) {
+		meta.Searched = append(meta.Searched, cache.Canonical(p.Root, d))
 	}
-	packed, err := p.Graph.Pack(closure, uses, func() ([]byte, error) { return json.Marshal(meta) })
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := packer.Pack(text)
 	if err != nil {
 		return nil, err
 	}

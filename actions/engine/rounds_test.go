@@ -143,12 +143,12 @@ func (r *fakeRunner) wait(output string) chan struct{} {
 
 func (r *fakeRunner) Observed([]graph.ActionID) ([]cache.Observation, bool) { return nil, true }
 
-func (r *fakeRunner) Uses(ids []graph.ActionID, use func(graph.ActionID, string)) []string {
+func (r *fakeRunner) Uses(ids []graph.ActionID, p *graph.Packer) []string {
 	g := r.tree.Runner.Graph
 	for _, id := range ids {
 		for _, in := range g.Actions[id].Inputs {
 			if _, made := g.Producer(in); !made {
-				use(id, in)
+				p.Use(in, id)
 			}
 		}
 	}

@@ -45,9 +45,9 @@ type runner interface {
 	// Observed returns the paths that up-to-date actions observed, except the files whose digests
 	// were queried. ok is false if they may not be what the actions have read.
 	Observed(ids []graph.ActionID) (observed []cache.Observation, ok bool)
-	// Uses calls use for the paths that actions depend on, except files that other actions write.
-	// It returns the folders that compilers searched.
-	Uses(ids []graph.ActionID, use func(id graph.ActionID, path string)) (searched []string)
+	// Uses packs the paths that actions depend on, except files that other actions write. It
+	// returns the folders that compilers searched.
+	Uses(ids []graph.ActionID, p *graph.Packer) (searched []string)
 	// SplitFailures returns the dry runs that kbuild was found to misparse.
 	SplitFailures() []execute.SplitFailure
 }

@@ -36,15 +36,13 @@ func (r *Runner) Observed(ids []graph.ActionID) (observed []cache.Observation, o
 	return r.discovery.Observed(r.lastRecords(ids), path.Join(r.Graph.BuildDir, graph.PartsDir))
 }
 
-// Uses calls use for the paths that actions depend on, except files that other actions of the graph
-// write: see discover. It returns the folders that the compilers searched, sorted.
-func (r *Runner) Uses(
-	ids []graph.ActionID, use func(id graph.ActionID, path string),
-) (searched []string) {
+// Uses packs the paths that actions depend on, except files that other actions of the graph write:
+// see discover. It returns the folders that the compilers searched, sorted.
+func (r *Runner) Uses(ids []graph.ActionID, to *graph.Packer) (searched []string) {
 	return discover.Searched(func(yield func(discover.Recorded) bool) {
 		for of := range r.lastRecords(ids) {
 			for _, p := range r.discovery.Uses(of) {
-				use(of.Action.ID, p)
+				to.Use(cache.Canonical(r.Root, p), of.Action.ID)
 			}
 			if !yield(of) {
 				return
