@@ -49,6 +49,7 @@ func (b *Build) Manifest() *Document {
 		"See kbuild's docs/init.md and docs/manifest.md."}
 	s.doc.Lost = "Not carried over"
 	if b.Draft {
+		s.doc.Head = append(s.doc.Head, "Targets, device code and modes are guesses; flags and definitions are unknown.")
 		s.doc.Lost = "Left out, or not built by default"
 	}
 	for _, t := range b.Targets {
@@ -92,35 +93,14 @@ func (b *Build) Manifest() *Document {
 	return s.doc
 }
 
-// gencode writes the lists of device code. A draft has them in variables, beside a switch for link
-// time optimisation, since its user will change them.
+// gencode writes the lists of device code.
 func (s *shaper) gencode() {
 	byName := func(x, y string) int { return cmp.Compare(s.gencodes[x], s.gencodes[y]) }
-	var lists []*block
 	for _, code := range slices.SortedFunc(maps.Keys(s.gencodes), byName) {
 		g := &block{kind: "gencode", name: s.gencodes[code]}
-		lists = append(lists, g)
-		if !s.Draft {
-			g.list("code", strings.Fields(code))
-			continue
-		}
-		v := &block{kind: "variable", name: strings.Replace(g.name, "gpus", "archs", 1)}
-		v.set("type", "list(string)")
-		v.set("default", "["+strings.Join(quoted(strings.Fields(code)), ", ")+"]")
-		v.set("description", quote("Code to ship: sm_* is SASS, compute_* is PTX, gfx* is a HIP code object."))
-		g.set("code", "var."+v.name)
-		s.doc.blocks = append(s.doc.blocks, v)
+		g.list("code", strings.Fields(code))
+		s.doc.blocks = append(s.doc.blocks, g)
 	}
-	if s.Draft && s.lto {
-		lto := &block{kind: "variable", name: "lto"}
-		lto.set("type", "bool")
-		lto.set("default", "true")
-		dev := &block{kind: "profile", name: "dev", comments: []string{
-			"While editing, kbuild --profile dev: quick links, in build/dev. Going back and forth builds nothing again."}}
-		dev.set("lto", "false")
-		s.doc.blocks = append(s.doc.blocks, lto, dev)
-	}
-	s.doc.blocks = append(s.doc.blocks, lists...)
 }
 
 // share moves attributes that all targets have alike into defaults. Targets without device code
@@ -426,8 +406,8 @@ func (s *shaper) device(b *block, t *Target, g *Group) {
 		b.set("gencode", "gencode."+s.gencodes[key])
 	}
 	switch {
-	case g.Mode == "lto" && s.Draft:
-		b.set("mode", `var.lto ? "lto" : "rdc"`, g.ModeWhy)
+	case g.ModeWhy != "":
+		b.set("mode", quote(g.Mode), g.ModeWhy)
 	case g.Mode != "whole":
 		b.set("mode", quote(g.Mode))
 	}

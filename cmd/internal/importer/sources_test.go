@@ -3,7 +3,6 @@ package importer
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -102,78 +101,6 @@ func TestDropPartialLTO(t *testing.T) {
 	d.Text()
 	if !d.Drop([]Fault{{Line: 3, Text: `x has sm_80 only Declare lto = "none" on prebuilt.x to accept it`}}) || !strings.Contains(d.Text(), `lto = "none"`) {
 		t.Errorf("it is not accepted:\n%s", d.Text())
-	}
-}
-
-func TestConditions(t *testing.T) {
-	u := &unit{macros: map[string]macro{"ONE": {yes, "1"}, "EMPTY": {yes, ""}, "TWICE": {yes, "(ONE + 1)"}, "F": {yes, "(x)"}, "PERHAPS": {maybe, "1"}}, own: map[string]bool{"_OURS": true}}
-	for _, c := range []struct {
-		text string
-		want tri
-	}{
-		{"1", yes}, {"0", no}, {"ONE", yes}, {"NOBODYS", no}, {"_LIBRARYS", maybe}, {"_OURS", no}, {"defined(ONE) && !defined NOBODYS", yes},
-		{"defined(_LIBRARYS) || ONE", yes}, {"defined(_LIBRARYS) && NOBODYS", no}, {"TWICE == 2", maybe}, {"ONE + 1 == 2", yes}, {"2 * 3 - 1 >= 5 && 7 / 2 == 3 && 7 % 2", yes}, {"1 / 0", maybe},
-		{"CUDA_VERSION >= 11000", maybe}, {"F(3) == 3", maybe}, {"EMPTY", maybe}, {"PERHAPS", maybe}, {"__has_include(<x.h>)", maybe}, {"0x10UL == 16", yes}, {"-ONE < 0", yes}, {"defined(_WIN32)", no},
-		{"(ONE || NOBODYS) && (", maybe}, {"", maybe},
-	} {
-		if got := u.evaluate(nil, "", c.text, 0).truth(); got != c.want {
-			t.Errorf("%q is %d, not %d", c.text, got, c.want)
-		}
-	}
-}
-
-// What stands in code is told apart: what is declared, what is defined for others, what is used.
-func TestEvents(t *testing.T) {
-	text := "#include \"a.h\" // x\n" + `
-extern "C" { int c_function(int a, char b = '"'); }
-namespace outer { namespace inner { void within(); } }
-template <typename T, int N = (3 > 2)> struct Many { T t; static int count; virtual void run() const; Many() : t(0) { used_in_class(); } };
-template struct Many<float>;
-static int hidden(int x) { return uses(x); }
-int Many<int>::count = 3;
-__global__ void __launch_bounds__(256, 2) kernel(float *p) { p[threadIdx.x] = 0; }
-void outer::inner::within() { extern int far_away; kernel<<<1, 1>>>(0); if (far_away) { R"(no } brace)"; } }
-int array[] = { first, second };
-MACRO_CALL(float)
-MACRO_CALL(double)
-#if A
-void branch(int a) {
-#else
-void branch() {
-#endif
-  /* } */ body();
-}
-enum class Color { red };
-typedef enum { green } shade;
-typedef struct { int x; } point;
-struct Color *pointer(void);
-auto trailing() -> int { return 1'000; }
-`
-	var defs, decls, calls []string
-	for _, e := range events(text, nil) {
-		if e.code == nil {
-			continue
-		}
-		for _, s := range e.code.defs {
-			if !s.local {
-				defs = append(defs, s.key())
-			}
-		}
-		for _, s := range e.code.decls {
-			decls = append(decls, s.key())
-		}
-		calls = append(calls, e.code.calls...)
-	}
-	slices.Sort(calls)
-	calls = slices.Compact(calls)
-	for _, c := range []struct{ what, got, want string }{
-		{"defs", strings.Join(defs, " "), "Many Many::count kernel inner::within array branch branch trailing"},
-		{"decls", strings.Join(decls, " "), "c_function inner::within Many::count Many::run far_away pointer"},
-		{"calls", strings.Join(calls, " "), "MACRO_CALL Many"},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s are %s\nnot  %s", c.what, c.got, c.want)
-		}
 	}
 }
 
