@@ -127,7 +127,7 @@ func (p *request) addProgram(ctx context.Context, name string) error {
 	}
 	p.cmd.Argv = []string{awayLib + "/" + filepath.Base(p.prog.loader), "--inhibit-cache",
 		"--library-path", awayLib, p.name(p.prog.file)}
-	return p.addAll(p.prog.files)
+	return p.addFiles(p.prog.files)
 }
 
 // addEnv sets the environment of the remote command. LD_LIBRARY_PATH is left out, because the
@@ -141,7 +141,7 @@ func (p *request) addEnv() error {
 			continue
 		case name == "NVVMIR_LIBRARY_DIR":
 			files, err := filepath.Glob(filepath.Join(value, "*.bc"))
-			if err := errors.Join(err, p.addFiles(files...)); err != nil {
+			if err := errors.Join(err, p.addNamed(files...)); err != nil {
 				return err
 			}
 			e = name + "=" + p.name(value)
@@ -190,33 +190,24 @@ func (p *request) add(file, path string, d cache.Digest) error {
 	return nil
 }
 
-// addKnown adds a file with the digest that p.Files remembers by its stat.
-func (p *request) addKnown(file, path string) error {
-	if p.inputs[path] {
-		return nil
-	}
-	d, err := p.Files.Digest(file)
-	return errors.Join(err, p.add(file, path, d))
-}
-
-// addFiles adds files under their remote names.
-func (p *request) addFiles(files ...string) error {
-	for _, file := range files {
-		if err := p.addKnown(file, p.name(file)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addAll adds files by their remote paths.
-func (p *request) addAll(files map[string]string) error {
+// addFiles adds files by their remote paths, with the digests that p.Files remembers by their stats.
+func (p *request) addFiles(files map[string]string) error {
 	for path, file := range files {
-		if err := p.addKnown(file, path); err != nil {
+		d, err := p.Files.Digest(file)
+		if err := errors.Join(err, p.add(file, path, d)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addNamed adds files under their remote names.
+func (p *request) addNamed(files ...string) error {
+	paths := map[string]string{}
+	for _, file := range files {
+		paths[p.name(file)] = file
+	}
+	return p.addFiles(paths)
 }
 
 // addScratch adds the files that kbuild wrote to the action's own folder.
@@ -229,7 +220,7 @@ func (p *request) addScratch() error {
 			p.cmd.Folders = append(p.cmd.Folders, p.name(file))
 			return nil
 		case d.Type() == fs.ModeSymlink: // a link to a part of a tool
-			return p.addFiles(file)
+			return p.addNamed(file)
 		}
 		digest, err := cache.DigestFile(file)
 		return errors.Join(err, p.add(file, p.name(file), digest))
@@ -272,7 +263,7 @@ func (p *request) argument(ctx context.Context, before, arg string) (string, err
 	case info.IsDir() && option != "-L":
 		return "", errUnknown(file)
 	case !info.IsDir():
-		return option + name, p.addFiles(file)
+		return option + name, p.addNamed(file)
 	}
 	return option + name, nil
 }
@@ -294,7 +285,7 @@ func (p *request) addNVVM(ctx context.Context, dir string) error {
 	if device := filepath.Join(dir, "libdevice/libdevice.10.bc"); exists(device) {
 		files = append(files, device)
 	}
-	return errors.Join(p.addAll(libs), p.addFiles(files...))
+	return errors.Join(p.addFiles(libs), p.addNamed(files...))
 }
 
 func exists(file string) bool {
@@ -309,7 +300,7 @@ func (p *request) addLibraries() error {
 		for _, file := range candidates {
 			if file = cache.Absolute(p.Root, file); exists(file) {
 				found = true
-				if err := p.addFiles(file); err != nil {
+				if err := p.addNamed(file); err != nil {
 					return err
 				}
 			}

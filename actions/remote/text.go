@@ -138,7 +138,7 @@ func (p *request) frontEnd(args []string, source, output string) (argv []string,
 		case arg == "-mlink-builtin-bitcode", arg == "-mlink-bitcode-file":
 			i++
 			argv = append(argv, arg, p.name(args[i]))
-			err = errors.Join(err, p.addFiles(cache.Absolute(p.Root, args[i])))
+			err = errors.Join(err, p.addNamed(cache.Absolute(p.Root, args[i])))
 		// text, not a file to read
 		case strings.HasPrefix(arg, "-fdebug-compilation-dir="),
 			strings.HasPrefix(arg, "-fcoverage-compilation-dir="):

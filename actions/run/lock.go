@@ -42,47 +42,42 @@ func (b *Busy) Parenthesis() string {
 // for the lock until ctx is done. The file of a lock that is released stays, or two processes could
 // lock two files of one name. Only a process that removes the whole tree removes it.
 func AcquireLock(ctx context.Context, name string, wait func(*Busy)) (*Lock, error) {
-	for {
-		l, err := acquire(ctx, name, &wait)
-		switch {
-		case err != nil:
-			return nil, err
-		case l.removed(name): // the holder removed the tree while we waited
-			l.Release()
-		default:
+	for told := false; ; {
+		f, err := regular.Open(name, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			return nil, fmt.Errorf("locking the build tree: %w", err)
+		}
+		looked, err := exclusive(f)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			busy := &Busy{}
+			if !looked { // or the sign would be that of the last builder
+				text, _ := regular.Read(name)
+				busy.Holder, _, _ = strings.Cut(string(text), "\n")
+			}
+			if wait == nil {
+				f.Close()
+				return nil, busy
+			}
+			if !told {
+				wait(busy)
+				told = true
+			}
+			if err = blocked(ctx, f); errors.Is(err, context.Canceled) {
+				return nil, err
+			}
+		}
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("locking the build tree: %s: %w; if its file system has no "+
+				"locks, use another --build-dir", name, err)
+		}
+		l := &Lock{f, lastHolder(f)}
+		if !l.removed(name) {
 			l.sign()
 			return l, nil
 		}
+		l.Release() // the holder removed the tree while we waited
 	}
-}
-
-// acquire locks the file that has the name now. It calls wait at most once.
-func acquire(ctx context.Context, name string, wait *func(*Busy)) (*Lock, error) {
-	f, err := regular.Open(name, os.O_RDWR|os.O_CREATE, 0o666)
-	if err != nil {
-		return nil, fmt.Errorf("locking the build tree: %w", err)
-	}
-	looked, err := exclusive(f)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		busy := &Busy{holder(name)}
-		if looked {
-			busy.Holder = "" // the sign is that of the last builder
-		}
-		if *wait == nil {
-			f.Close()
-			return nil, busy
-		}
-		(*wait)(busy)
-		*wait = func(*Busy) {}
-		if err = blocked(ctx, f); errors.Is(err, context.Canceled) {
-			return nil, err
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("locking the build tree: %s: %w; if its file system has no locks, use another --build-dir", name, err)
-	}
-	return &Lock{f, lastHolder(f)}, nil
 }
 
 // blocked waits for the lock of f. flock cannot be cancelled: if the lock is not wanted any more, f
@@ -188,13 +183,6 @@ func flock(f *os.File, how int) error {
 			return err
 		}
 	}
-}
-
-// holder returns who took the lock, or "" if it is not known.
-func holder(name string) string {
-	text, _ := regular.Read(name)
-	first, _, _ := strings.Cut(string(text), "\n")
-	return first
 }
 
 // Release releases the lock.

@@ -19,29 +19,26 @@ const DefaultOutput = 1 << 20
 type output struct {
 	half int
 	head []byte
-	tail []byte // a ring once it is full
-	at   int    // where the ring begins
-	left int64  // bytes that fell out of the ring
+	tail []byte // cut to half when it is twice as long
+	left int64  // bytes that were cut off
 }
 
 // Write implements io.Writer. It never fails.
 func (o *output) Write(b []byte) (int, error) {
-	n := len(b)
 	k := min(len(b), o.half-len(o.head))
 	o.head = append(o.head, b[:k]...)
-	b = b[k:]
-	if over := len(b) - o.half; over > 0 {
+	o.tail = append(o.tail, b[k:]...)
+	if len(o.tail) >= 2*o.half {
+		o.cut()
+	}
+	return len(b), nil
+}
+
+func (o *output) cut() {
+	if over := len(o.tail) - o.half; over > 0 {
 		o.left += int64(over)
-		b = b[over:]
+		o.tail = append(o.tail[:0], o.tail[over:]...)
 	}
-	k = min(len(b), o.half-len(o.tail))
-	o.tail = append(o.tail, b[:k]...)
-	for b = b[k:]; len(b) > 0; b = b[k:] {
-		k = copy(o.tail[o.at:], b)
-		o.at = (o.at + k) % o.half
-		o.left += int64(k)
-	}
-	return n, nil
 }
 
 // ReadFrom implements io.ReaderFrom, which io.Copy prefers to a buffer of its own: most commands
@@ -64,11 +61,11 @@ var outputBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
 // bytes returns the output that is kept, and how many bytes are left out.
 func (o *output) bytes() (printed []byte, left int64) {
-	tail := append(o.tail[o.at:len(o.tail):len(o.tail)], o.tail[:o.at]...)
+	o.cut()
+	head, tail := o.head, o.tail
 	if o.left == 0 {
-		return append(o.head, tail...), 0
+		return append(head, tail...), 0
 	}
-	head := o.head
 	if end := bytes.LastIndexByte(head, '\n'); end >= 0 {
 		head = head[:end+1]
 	}

@@ -28,9 +28,6 @@ type Command struct {
 	Stdout *os.File
 	// MaxOutput is how much of the output is kept, in bytes; 0 means DefaultOutput.
 	MaxOutput int
-
-	// waits between tries to start a file that is busy; nil means time.Sleep
-	wait func(time.Duration)
 }
 
 // Result describes how a process ended.
@@ -91,33 +88,22 @@ func Run(ctx context.Context, c Command) (Result, error) {
 // process forks, the child holds every open file until it executes a program, even a program that
 // another goroutine is writing (golang.org/issue/22315).
 func (c *Command) start(ctx context.Context, path string, out *output) (*exec.Cmd, error) {
-	wait := c.wait
-	if wait == nil {
-		wait = time.Sleep
-	}
 	for delay := time.Millisecond; ; delay *= 2 {
-		cmd := c.prepare(ctx, path, out)
+		cmd := exec.CommandContext(ctx, path)
+		cmd.Args, cmd.Dir, cmd.Env = c.Argv, c.Dir, c.Env
+		cmd.Stdout, cmd.Stderr = out, out // equal, so one pipe: the order is kept
+		if c.Stdout != nil {
+			cmd.Stdout = c.Stdout
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+		cmd.WaitDelay = cmp.Or(c.Grace, 5*time.Second)
 		err := cmd.Start()
 		if !errors.Is(err, syscall.ETXTBSY) || delay > 500*time.Millisecond {
 			return cmd, err
 		}
-		wait(delay)
+		time.Sleep(delay)
 	}
-}
-
-func (c *Command) prepare(ctx context.Context, path string, out *output) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, path)
-	cmd.Args, cmd.Dir, cmd.Env = c.Argv, c.Dir, c.Env
-	cmd.Stdout, cmd.Stderr = out, out // equal, so one pipe: the order is kept
-	if c.Stdout != nil {
-		cmd.Stdout = c.Stdout
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	if cmd.WaitDelay = c.Grace; c.Grace == 0 {
-		cmd.WaitDelay = 5 * time.Second
-	}
-	return cmd
 }
 
 // explain returns an error that explains why a process did not start.
@@ -130,15 +116,13 @@ func (c *Command) explain(err error) error {
 			size += len(a) + 1
 		}
 		return fmt.Errorf("%s: the command line is longer than this system allows (%d arguments, %d bytes): %w", name, len(c.Argv), size, err)
-	case errors.Is(err, syscall.ENOENT) && isFolder(c.Dir):
-		return fmt.Errorf("starting %s: its interpreter (its first line, or the dynamic loader) is missing: %w", name, err)
+	case errors.Is(err, syscall.ENOENT):
+		if info, dirErr := os.Stat(cmp.Or(c.Dir, ".")); dirErr == nil && info.IsDir() {
+			return fmt.Errorf("starting %s: its interpreter (its first line, or the dynamic "+
+				"loader) is missing: %w", name, err)
+		}
 	}
 	return fmt.Errorf("starting %s: %w", name, err)
-}
-
-func isFolder(dir string) bool {
-	info, err := os.Stat(dir)
-	return dir == "" || err == nil && info.IsDir()
 }
 
 func (r *Result) account(s *os.ProcessState) {

@@ -1,6 +1,7 @@
 package strace
 
 import (
+	"encoding/hex"
 	"fmt"
 	"path"
 	"slices"
@@ -23,122 +24,79 @@ type arg struct {
 	path   string // of a descriptor
 }
 
-// parseCall parses "openat(AT_FDCWD</x>, "a", O_RDONLY) = 3</x/a>".
-func parseCall(s string) (call, error) {
+// parseCall parses "openat(AT_FDCWD<\x2f>, "\x61", O_RDONLY) = 3<\x2f\x61>". Strings and paths of
+// descriptors are in hex, so they contain none of the characters that separate arguments.
+func parseCall(s string) (c call, err error) {
 	name, rest, ok := strings.Cut(s, "(")
 	if !ok || strings.ContainsAny(name, " \"<") {
-		return call{}, fmt.Errorf("it is no call")
+		return c, fmt.Errorf("it is no call")
 	}
-	c := call{name: name}
-	var err error
-	if c.args, rest, err = parseArgs(rest); err != nil {
-		return c, err
-	}
-	_, rest, ok = strings.Cut(rest, "= ")
-	if !ok {
+	end := strings.LastIndex(rest, " = ")
+	if end < 0 {
 		return c, fmt.Errorf("a call without a result")
 	}
-	c.result, rest, _ = strings.Cut(rest, " ")
+	args, ok := strings.CutSuffix(strings.TrimRight(rest[:end], " "), ")")
+	if !ok {
+		return c, fmt.Errorf("a call that does not end")
+	}
+	c.name = name
+	c.result, rest, _ = strings.Cut(rest[end+len(" = "):], " ")
 	c.result, _, _ = strings.Cut(c.result, "<")
 	if strings.HasPrefix(c.result, "-") {
 		c.errno, _, _ = strings.Cut(rest, " ")
 	}
+	depth, start := 0, 0
+	for i, b := range args + "," {
+		switch b {
+		case '(', '{', '[':
+			depth++
+		case ')', '}', ']':
+			depth--
+		case ',':
+			if depth > 0 {
+				continue
+			}
+			a, err := parseArg(strings.TrimSpace((args + ",")[start:i]))
+			if err != nil {
+				return c, err
+			}
+			c.args, start = append(c.args, a), i+1
+		}
+	}
 	return c, nil
 }
 
-// parseArgs parses arguments up to the closing parenthesis. It keeps structures and lists as text.
-func parseArgs(s string) (args []arg, rest string, err error) {
-	var a arg
-	depth := 0
-	for i := 0; i < len(s); i++ {
-		switch b := s[i]; {
-		case b == '"':
-			text, used, err := unquote(s[i:])
-			if err != nil {
-				return nil, "", err
-			}
-			if depth == 0 && a.text == "" {
-				a.quoted = true
-			}
-			a.text += text
-			i += used - 1
-			if strings.HasPrefix(s[i+1:], "...") && depth == 0 && a.quoted {
-				return nil, "", fmt.Errorf("a name is cut off")
-			}
-		// Special characters in the path are escaped.
-		case b == '<' && (a.text == "AT_FDCWD" || isNumber(a.text)) && depth == 0:
-			end := strings.IndexByte(s[i:], '>')
-			if end < 0 {
-				return nil, "", fmt.Errorf("the path of a descriptor does not end")
-			}
-			if a.path, _, err = unquote(`"` + s[i+1:i+end] + `"`); err != nil {
-				return nil, "", err
-			}
-			i += end
-		case b == ')' && depth == 0:
-			if len(args) > 0 || a.text != "" || a.quoted {
-				args = append(args, a)
-			}
-			return args, s[i+1:], nil
-		case b == ',' && depth == 0:
-			args, a = append(args, a), arg{}
-		case b == ' ' && depth == 0:
-		default:
-			switch b {
-			case '(', '{', '[':
-				depth++
-			case ')', '}', ']':
-				depth--
-			}
-			a.text += string(b)
+// parseArg parses an argument. It keeps structures and lists as text.
+func parseArg(s string) (a arg, err error) {
+	if text, ok := strings.CutPrefix(s, `"`); ok {
+		if text, ok = strings.CutSuffix(text, `"`); !ok {
+			return a, fmt.Errorf("a name is cut off")
 		}
+		a.quoted = true
+		a.text, err = decode(text)
+		return a, err
 	}
-	return nil, "", fmt.Errorf("a call that does not end")
+	word, file, ok := strings.Cut(s, "<")
+	if !ok || word != "AT_FDCWD" && !isNumber(word) {
+		return arg{text: s}, nil
+	}
+	if file, _, ok = strings.Cut(file, ">"); !ok { // "(deleted)" may follow
+		return a, fmt.Errorf("the path of a descriptor does not end")
+	}
+	a.text = word
+	a.path, err = decode(file)
+	return a, err
+}
+
+// decode decodes "\x2f\x61".
+func decode(s string) (string, error) {
+	b, err := hex.DecodeString(strings.ReplaceAll(s, `\x`, ""))
+	return string(b), err
 }
 
 func isNumber(s string) bool {
 	_, err := strconv.Atoi(s)
 	return err == nil
-}
-
-// unquote parses a C string at the start of s, and returns its length there.
-func unquote(s string) (text string, used int, err error) {
-	var b []byte
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			return string(b), i + 1, nil
-		case c != '\\':
-			b = append(b, c)
-		case i+1 == len(s):
-			return "", 0, fmt.Errorf("a string that does not end")
-		default:
-			i++
-			if at := strings.IndexByte("abtnvfr", s[i]); at >= 0 {
-				b = append(b, "\a\b\t\n\v\f\r"[at])
-				continue
-			}
-			digits := 0
-			for digits < 3 && i+digits < len(s) && s[i+digits] >= '0' && s[i+digits] <= '7' {
-				digits++
-			}
-			switch n, err := strconv.ParseUint(s[i:i+digits], 8, 8); {
-			case s[i] == 'x' && i+2 < len(s):
-				h, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
-				if err != nil {
-					return "", 0, err
-				}
-				b, i = append(b, byte(h)), i+2
-			case digits == 0:
-				b = append(b, s[i])
-			case err != nil:
-				return "", 0, err
-			default:
-				b, i = append(b, byte(n)), i+digits-1
-			}
-		}
-	}
-	return "", 0, fmt.Errorf("a string that does not end")
 }
 
 func (c call) ok() bool { return c.errno == "" && c.result != "?" }

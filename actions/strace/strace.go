@@ -16,10 +16,10 @@ import (
 
 // Args returns the command line that runs argv under strace, with its output in file. -y adds paths
 // to descriptors, since a name may be relative to one. fchdir is traced separately, as it takes no
-// name. With --seccomp-bpf only traced calls stop the processes.
+// name. -xx prints all strings in hex. With --seccomp-bpf only traced calls stop the processes.
 func Args(file string, argv []string) []string {
-	return append([]string{"strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e", "trace=%file,%process,fchdir", "-e", "signal=none",
-		"-o", file, "--"}, argv...)
+	return append([]string{"strace", "-f", "--seccomp-bpf", "-qq", "-y", "-xx", "-s", "4096",
+		"-e", "trace=%file,%process,fchdir", "-e", "signal=none", "-o", file, "--"}, argv...)
 }
 
 // Check returns why commands cannot run under strace on this machine, as the end of a sentence.
