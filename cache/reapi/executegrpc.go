@@ -45,25 +45,15 @@ func executes(c *re.ServerCapabilities) bool {
 // execute implements executor. It resumes a broken stream. If the server no longer knows the
 // operation, it submits the action again, which has the same result.
 func (s *grpcServer) execute(ctx context.Context, action Blob, moved func()) (*re.ExecuteResponse, error) {
-	client := re.NewExecutionClient(s.conn)
-	submit := func(ctx context.Context) (grpc.ServerStreamingClient[longrunningpb.Operation], error) {
-		return client.Execute(ctx, &re.ExecuteRequest{InstanceName: s.instance, ActionDigest: digestOf(action)})
-	}
-	open, name := submit, ""
+	operation := "" // "" submits the action
 	for try := 0; ; try++ {
-		res, err := follow(ctx, open, &name, moved)
+		res, err := s.follow(ctx, action, &operation, moved)
 		switch code := status.Code(err); {
 		case err == nil || ctx.Err() != nil || try == resumes:
 			return res, err
-		case name != "" && (code == codes.NotFound || code == codes.InvalidArgument):
-			open, name = submit, ""
-		case transient(code):
-			if operation := name; operation != "" {
-				open = func(ctx context.Context) (grpc.ServerStreamingClient[longrunningpb.Operation], error) {
-					return client.WaitExecution(ctx, &re.WaitExecutionRequest{Name: operation})
-				}
-			}
-		default:
+		case operation != "" && (code == codes.NotFound || code == codes.InvalidArgument):
+			operation = ""
+		case !transient(code):
 			return nil, err
 		}
 		select {
@@ -83,11 +73,20 @@ func transient(code codes.Code) bool {
 	return false
 }
 
-// follow reads a stream until the operation is done. It sets name to that of the operation.
-func follow(ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[longrunningpb.Operation], error), name *string, moved func()) (*re.ExecuteResponse, error) {
+// follow submits an action, or waits for the operation that it has become, and reads the stream
+// until it is done. It sets operation.
+func (s *grpcServer) follow(ctx context.Context, action Blob, operation *string, moved func()) (*re.ExecuteResponse, error) {
 	ctx, alive, cancel := withIdle(ctx, silent)
 	defer cancel()
-	stream, err := open(ctx)
+	client := re.NewExecutionClient(s.conn)
+	var stream grpc.ServerStreamingClient[longrunningpb.Operation]
+	var err error
+	if *operation == "" {
+		request := &re.ExecuteRequest{InstanceName: s.instance, ActionDigest: digestOf(action)}
+		stream, err = client.Execute(ctx, request)
+	} else {
+		stream, err = client.WaitExecution(ctx, &re.WaitExecutionRequest{Name: *operation})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +100,7 @@ func follow(ctx context.Context, open func(context.Context) (grpc.ServerStreamin
 		}
 		alive()
 		moved()
-		*name = op.GetName()
+		*operation = op.GetName()
 		if !op.GetDone() {
 			continue
 		}
