@@ -217,7 +217,7 @@ func (r *reader) set(f *field, to any) {
 // wrong reports a value of a type that does not convert.
 func (f *field) wrong(needs string) {
 	help := ""
-	if s, ok := asText(f.val); ok && f.val.Type() == cty.String &&
+	if s, ok := asText(f.val); ok && f.val.Type() == cty.String && f.row.Type != "" &&
 		strings.HasPrefix(needs, "a list of strings") {
 		words := []string{s}
 		if f.row.Name == "command" {
@@ -372,8 +372,8 @@ func (r *reader) words(f *field) (out []string) {
 		s := it.text
 		switch {
 		case row.Words != nil && !slices.Contains(row.Words, s):
-			r.l.errorAt(it.rng, knownNames("kind", row.Words),
-				"%s: %q is no kind of device code file%s", row.Name, s, didYouMean(s, row.Words))
+			r.l.unknown(it.rng, "kind", s, row.Words, "%s: %q is no kind of device code file",
+				row.Name, s)
 			continue
 		case row.Words != nil && slices.Contains(out, s), row.option != "" && !r.isName(row, it):
 			continue
@@ -568,15 +568,20 @@ func literals(e hclsyntax.Expression) places {
 }
 
 // keyRange returns the range of a key in a map literal, or that of the whole attribute.
-func (f *field) keyRange(key string) hcl.Range {
+func (f *field) keyRange(key string) hcl.Range { return f.under(key, f.val).rng }
+
+// under returns the value of a key of a map as a field. Its range is that of the key in a map
+// literal, or that of the whole attribute.
+func (f *field) under(key string, val cty.Value) *field {
+	row := &Attribute{Name: f.row.Name + "." + key}
 	if obj, ok := f.expr.(*hclsyntax.ObjectConsExpr); ok {
 		for _, it := range obj.Items {
 			if k, ok := literalKey(it.KeyExpr); ok && k == key {
-				return it.KeyExpr.Range()
+				return &field{f.reports, row, it.KeyExpr.Range(), it.ValueExpr, val}
 			}
 		}
 	}
-	return f.rng
+	return &field{f.reports, row, f.rng, f.expr, val}
 }
 
 // literalKey returns a key of a map literal; ok is false if it is computed.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -73,47 +72,35 @@ func (l *loader) checkDeps() {
 	c := depCycles{l: l, edges: edges, state: map[string]nodeState{}}
 	for _, b := range l.blocks {
 		if isTarget(b.kind) || b.kind == "group" {
-			c.visit(b.key())
+			c.visit(Dep{Label: b.key()})
 		}
 	}
 }
 
 // depCycles is a depth-first walk of the targets.
 type depCycles struct {
-	l      *loader
-	edges  map[string][]Dep
-	state  map[string]nodeState
-	path   []string
-	places []Pos // position of the dep that led to each element of path
+	l     *loader
+	edges map[string][]Dep
+	state map[string]nodeState
+	path  []Dep
 }
 
-func (c *depCycles) visit(label string) {
-	c.state[label] = running
-	c.path = append(c.path, label)
-	for _, d := range c.edges[label] {
-		switch c.state[d.Label] {
-		case untouched:
-			c.places = append(c.places, d.Pos)
-			c.visit(d.Label)
-			c.places = c.places[:len(c.places)-1]
-		case running:
-			c.report(d)
+func (c *depCycles) visit(to Dep) {
+	c.path = append(c.path, to)
+	switch c.state[to.Label] {
+	case untouched:
+		c.state[to.Label] = running
+		for _, d := range c.edges[to.Label] {
+			c.visit(d)
 		}
+		c.state[to.Label] = known
+	case running:
+		i := slices.IndexFunc(c.path, func(d Dep) bool { return d.Label == to.Label })
+		steps := to.Label
+		for _, d := range c.path[i+1:] {
+			steps += fmt.Sprintf("\n  needs %s (%s)", d.Label, d.Pos)
+		}
+		c.l.addQuoted(Diagnostic{Summary: to.Label + " depends on itself", Detail: steps, Pos: to.Pos})
 	}
 	c.path = c.path[:len(c.path)-1]
-	c.state[label] = known
-}
-
-func (c *depCycles) report(d Dep) {
-	i := slices.Index(c.path, d.Label)
-	steps := c.path[i]
-	for j, label := range c.path[i+1:] {
-		steps += fmt.Sprintf("\n  needs %s (%s)", label, c.places[i+j])
-	}
-	steps += fmt.Sprintf("\n  needs %s (%s)", d.Label, d.Pos)
-	rng := hcl.Range{Filename: d.Pos.File, Start: hcl.Pos{Line: d.Pos.Line, Column: d.Pos.Column}}
-	rng.End = rng.Start
-	line := c.l.project.line(d.Pos.File, d.Pos.Line)
-	rng.End.Column = wordEnd(line, d.Pos.Column)
-	c.l.errorAt(rng, steps, "%s depends on itself", d.Label)
 }

@@ -90,7 +90,18 @@ func (p *Project) quote(pos Pos) (source string, end int) {
 	if pos.Line == 0 {
 		return "", 0
 	}
-	source = p.line(pos.File, pos.Line)
+	text, ok := p.sources[pos.File]
+	if !ok {
+		text, _ = regular.Read(filepath.Join(p.Root, filepath.FromSlash(pos.File)))
+	}
+	at := 0
+	for range pos.Line - 1 {
+		n := bytes.IndexByte(text[at:], '\n') + 1
+		if at += n; n == 0 {
+			return "", wordEnd("", pos.Column)
+		}
+	}
+	source = lineAt(text, at)
 	return source, wordEnd(source, pos.Column)
 }
 
@@ -176,7 +187,8 @@ func (l *reports) errorf(detail, format string, args ...any) {
 
 func (l *reports) at(r hcl.Range, detail, summary string) Diagnostic {
 	d := Diagnostic{Summary: summary, Detail: detail, Pos: position(r)}
-	d.Source = l.project.line(r.Filename, r.Start.Line)
+	text := l.project.sources[r.Filename]
+	d.Source = lineAt(text, min(r.Start.Byte, len(text)))
 	d.End = r.End.Column
 	if r.End.Line != r.Start.Line {
 		d.End = wordEnd(d.Source, r.Start.Column)
@@ -227,48 +239,14 @@ func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
 	return summary, h.Detail
 }
 
-// lines is an index of the lines of a text. A diagnostic shows its line, and there can be as many
-// diagnostics as lines.
-type lines struct {
-	text   []byte
-	starts []int
-}
-
-func newLines(text []byte) *lines {
-	l := &lines{text: text, starts: []int{0}}
-	for at := 0; ; {
-		n := bytes.IndexByte(text[at:], '\n')
-		if n < 0 {
-			return l
-		}
-		at += n + 1
-		l.starts = append(l.starts, at)
-	}
-}
-
-// at returns line n, counted from 1, without its newline; "" if the line is too long to show.
-func (l *lines) at(n int) string {
-	if n < 1 || n > len(l.starts) {
-		return ""
-	}
-	line, _, _ := bytes.Cut(l.text[l.starts[n-1]:], []byte("\n"))
-	if len(line) > tooLong {
+// lineAt returns the line of a text around an offset, without its newline; "" if it is too long to
+// show.
+func lineAt(text []byte, at int) string {
+	from := max(0, at-tooLong)
+	start := from + bytes.LastIndexByte(text[from:at], '\n') + 1
+	line, _, _ := bytes.Cut(text[start:], []byte("\n"))
+	if len(line) > tooLong || start == from && from > 0 {
 		return ""
 	}
 	return string(bytes.TrimSuffix(line, []byte("\r")))
-}
-
-// line returns a line of a manifest.
-func (p *Project) line(file string, n int) string {
-	if p.lines[file] == nil {
-		text, ok := p.sources[file]
-		if !ok {
-			text, _ = regular.Read(filepath.Join(p.Root, filepath.FromSlash(file)))
-		}
-		if p.lines == nil {
-			p.lines = map[string]*lines{}
-		}
-		p.lines[file] = newLines(text)
-	}
-	return p.lines[file].at(n)
 }

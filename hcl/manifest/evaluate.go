@@ -18,12 +18,10 @@ import (
 // evaluator evaluates the expressions of a manifest.
 type evaluator struct {
 	*catalog
-	variables map[string]*variable
-	nodes     map[string]*node // everything that is referred to, by address
-	path      []*node          // nodes under evaluation, for cycles
-	ctx       *hcl.EvalContext // functions, and the values of nodes by address
-	refs      map[hclsyntax.Expression]*references
-	rounds    rounds // of loops
+	nodes map[string]*node // everything that is referred to, by address
+	path  []*node          // nodes under evaluation, for cycles
+	ctx   *hcl.EvalContext // functions, and the values of nodes by address
+	refs  map[hclsyntax.Expression]*references
 
 	instancesOf   map[*block][]instance
 	instanceCount int
@@ -100,17 +98,20 @@ func (e *evaluator) declare() {
 
 // attribute returns the node of an attribute.
 func (e *evaluator) attribute(b *block, name string) *node {
-	addr := attrAddr(b.key(), name)
-	n := e.nodes[addr]
-	if n == nil {
-		n = &node{addr: addr, rng: b.rng, block: b, attr: name}
-		if a := b.body.Attributes[name]; a != nil {
-			n.rng, n.expr = a.NameRange, a.Expr
-			e.refsOf(a.Expr).node = n
-		}
-		e.nodes[addr] = n
+	n := e.node(node{addr: attrAddr(b.key(), name), rng: b.rng, block: b, attr: name})
+	if a := b.body.Attributes[name]; a != nil && n.expr == nil {
+		n.rng, n.expr = a.NameRange, a.Expr
+		e.refsOf(a.Expr).node = n
 	}
 	return n
+}
+
+// node returns the node with the address of n, which is n if there is none yet.
+func (e *evaluator) node(n node) *node {
+	if e.nodes[n.addr] == nil {
+		e.nodes[n.addr] = &n
+	}
+	return e.nodes[n.addr]
 }
 
 // view returns the node of an attribute with paths relative to dir.
@@ -119,11 +120,8 @@ func (e *evaluator) view(b *block, name, dir string) *node {
 	if b.dir == dir || !b.schema.Attribute(name).path {
 		return n
 	}
-	addr := n.addr + viewed + dir
-	if e.nodes[addr] == nil {
-		e.nodes[addr] = &node{addr: addr, rng: b.rng, block: b, attr: name, view: true, dir: dir}
-	}
-	return e.nodes[addr]
+	return e.node(
+		node{addr: n.addr + viewed + dir, rng: b.rng, block: b, attr: name, view: true, dir: dir})
 }
 
 // whole returns the node of a block, or of one of its instances. Its value is a reference.
@@ -135,11 +133,7 @@ func (e *evaluator) whole(kind, name string) *node {
 
 // keyed returns the node of the instances of a block by their keys.
 func (e *evaluator) keyed(b *block) *node {
-	addr := b.key() + allInstances
-	if e.nodes[addr] == nil {
-		e.nodes[addr] = &node{addr: addr, rng: b.rng, block: b}
-	}
-	return e.nodes[addr]
+	return e.node(node{addr: b.key() + allInstances, rng: b.rng, block: b})
 }
 
 // compute evaluates a node. An attribute that is not set has the value from `defaults`, or null.

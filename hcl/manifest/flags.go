@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
 )
 
@@ -19,18 +17,22 @@ import (
 
 var flagTools = attributeNames(attrFlags.Keys)
 
-// derivedNVCC are options of nvcc that have an attribute.
-var derivedNVCC = []struct{ options, attribute string }{
-	{"-gencode --generate-code -arch --gpu-architecture -code --gpu-code", "gencode"},
-	{"-dc --device-c -rdc --relocatable-device-code -dlto --dlink-time-opt -dlink --device-link",
-		"mode"},
-	{"-use_fast_math --use_fast_math", "fast_math"},
-	{"-ftz --ftz", "ftz"}, {"-prec-div --prec-div", "prec_div"},
-	{"-prec-sqrt --prec-sqrt", "prec_sqrt"}, {"-fmad --fmad", "fmad"},
-	{"-G --device-debug", "device_debug"}, {"-maxrregcount --maxrregcount", "max_registers"},
-	{"-std --std", "std"},
-	{"-ccbin --compiler-bindir", "host_compiler of toolchain \"cuda\""},
-	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps", itself},
+// derived are options that have an attribute, by tool. For nvlink they name files to write.
+var derived = map[string][]struct{ options, attribute string }{
+	"nvcc": {
+		{"-gencode --generate-code -arch --gpu-architecture -code --gpu-code", "gencode"},
+		{"-dc --device-c -rdc --relocatable-device-code -dlto --dlink-time-opt -dlink --device-link",
+			"mode"},
+		{"-use_fast_math --use_fast_math", "fast_math"},
+		{"-ftz --ftz", "ftz"}, {"-prec-div --prec-div", "prec_div"},
+		{"-prec-sqrt --prec-sqrt", "prec_sqrt"}, {"-fmad --fmad", "fmad"},
+		{"-G --device-debug", "device_debug"}, {"-maxrregcount --maxrregcount", "max_registers"},
+		{"-std --std", "std"},
+		{"-ccbin --compiler-bindir", "host_compiler of toolchain \"cuda\""},
+		{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps", itself},
+	},
+	"nvlink": {{"-o --output-file -time --time", itself}},
+	"hip":    derivedClang, "clang": derivedClang,
 }
 
 // LostNVCC returns the reason why an nvcc option would have no effect in kbuild, and what to do; ""
@@ -53,15 +55,21 @@ func (r *reader) flags(f *field) Flags {
 		return Flags{}
 	}
 	out := Flags{At: map[string]Pos{}}
-	places := literals(f.expr)
 	values := f.val.AsValueMap()
 	for _, tool := range sortedKeys(values) {
 		if !slices.Contains(flagTools, tool) {
-			r.l.errorAt(f.keyRange(tool), knownNames("tool", flagTools), "flags has no tool %q%s",
-				tool, didYouMean(tool, flagTools))
-			continue
+			r.l.unknown(f.keyRange(tool), "tool", tool, flagTools, "flags has no tool %q", tool)
+		} else if list := f.under(tool, values[tool]); !list.val.IsNull() {
+			for _, i := range r.l.writtenOut(tool, list.items()) {
+				if r.refuseFlag(tool, i) {
+					continue
+				}
+				if _, twice := out.At[i.text]; !twice {
+					out.At[i.text] = position(i.rng)
+				}
+				*out.of(tool) = append(*out.of(tool), i.text)
+			}
 		}
-		*out.of(tool) = r.toolFlags(f, tool, values[tool], places, out.At)
 	}
 	return out
 }
@@ -71,39 +79,6 @@ func (f *Flags) of(tool string) *[]string {
 		"nvcc": &f.NVCC, "cicc": &f.CICC, "ptxas": &f.PTXAS, "nvlink": &f.NVLink, "hip": &f.HIP,
 		"lld": &f.LLD, "clang": &f.Clang, "host": &f.Host, "link": &f.Link,
 	}[tool]
-}
-
-func (r *reader) toolFlags(
-	f *field, tool string, v cty.Value, places places, at map[string]Pos,
-) []string {
-	if v.IsNull() {
-		return nil
-	}
-	if !isList(v) {
-		r.l.errorAt(f.keyRange(tool), "", "flags.%s needs a list of strings, not %s", tool, typeName(v))
-		return nil
-	}
-	var written []item
-	for _, e := range v.AsValueSlice() {
-		s, ok := asText(e)
-		if !ok {
-			r.l.errorAt(f.keyRange(tool), "", "flags.%s needs a list of strings, and one element is %s",
-				tool, typeName(e))
-			continue
-		}
-		written = append(written, item{s, places.take(s, f.rng)})
-	}
-	var out []string
-	for _, i := range r.l.writtenOut(tool, written) {
-		if r.refuseFlag(tool, i) {
-			continue
-		}
-		if _, twice := at[i.text]; !twice {
-			at[i.text] = position(i.rng)
-		}
-		out = append(out, i.text)
-	}
-	return out
 }
 
 // refuseFlag reports a flag that is not allowed. It returns true if it did.
@@ -180,9 +155,6 @@ func (l *sourceTree) optionFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// derivedNVLink are options of nvlink that name files to write.
-var derivedNVLink = []struct{ options, attribute string }{{"-o --output-file -time --time", itself}}
-
 // derivedClang are options of clang that have an attribute, for HIP and CUDA.
 var derivedClang = []struct{ options, attribute string }{
 	{"--offload-arch --cuda-gpu-arch --amdgpu-target --no-offload-arch --no-cuda-gpu-arch " +
@@ -198,19 +170,9 @@ var derivedClang = []struct{ options, attribute string }{
 // itself marks an option without an attribute: kbuild derives it from its actions.
 const itself = ""
 
-func derivedFrom(tool, flag string) (attribute string, derived bool) {
-	list := derivedNVCC
-	switch tool {
-	case "nvcc":
-	case "nvlink":
-		list = derivedNVLink
-	case "hip", "clang":
-		list = derivedClang
-	default:
-		return "", false
-	}
+func derivedFrom(tool, flag string) (attribute string, found bool) {
 	name, _, _ := strings.Cut(flag, "=")
-	for _, d := range list {
+	for _, d := range derived[tool] {
 		if slices.Contains(strings.Fields(d.options), name) {
 			return d.attribute, true
 		}

@@ -193,10 +193,10 @@ func dirAbove(dir string) string {
 
 // dir returns the folder of the manifest that contains the expression.
 func (r *resolver) dir() string {
-	if r.scope.block == nil {
+	if r.block == nil {
 		return ""
 	}
-	return r.scope.block.dir
+	return r.block.dir
 }
 
 // qualified returns the full name of a name in the manifest of dir. A name that begins with // is

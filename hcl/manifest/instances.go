@@ -214,8 +214,7 @@ func (e *evaluator) exclude(b *block, f *field, list []instance, axes []string) 
 		want, known, comparable := map[string]string{}, true, true
 		for _, key := range sortedKeys(object.AsValueMap()) {
 			if !slices.Contains(axes, key) {
-				e.errorAt(rng, knownNames("axis", axes), "the matrix of %s has no axis %q%s",
-					b.heading(), key, didYouMean(key, axes))
+				e.unknown(rng, "axis", key, axes, "the matrix of %s has no axis %q", b.heading(), key)
 				known = false
 			}
 			text, ok := asText(object.AsValueMap()[key])

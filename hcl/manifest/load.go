@@ -118,8 +118,7 @@ func newLoader(opts Options) *loader {
 			},
 			named: map[string]*block{}, names: map[string][]string{}, imported: map[string]*block{},
 		},
-		variables: map[string]*variable{}, nodes: map[string]*node{},
-		refs:        map[hclsyntax.Expression]*references{},
+		nodes: map[string]*node{}, refs: map[hclsyntax.Expression]*references{},
 		instancesOf: map[*block][]instance{}, outputsOf: map[*block]outputs{},
 		ctx: &hcl.EvalContext{Variables: map[string]cty.Value{}},
 	}

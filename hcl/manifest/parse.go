@@ -122,7 +122,7 @@ func (l *sourceTree) parse(file string, src []byte) *hclsyntax.Body {
 		return &hclsyntax.Body{}
 	}
 	body := f.Body.(*hclsyntax.Body)
-	l.addHCL(soundArithmetic(body))
+	l.addHCL(l.rounds.guard(body))
 	return body
 }
 

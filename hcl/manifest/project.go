@@ -40,7 +40,6 @@ type Project struct {
 	Pending []string
 
 	sources map[string][]byte // text of Files, for diagnostics
-	lines   map[string]*lines // index of sources
 }
 
 // Text returns the content of one of Files.

@@ -31,19 +31,13 @@ type references struct {
 	evaluated bool // value is known
 }
 
-// scope determines which names are known in addition to the global ones.
-type scope struct {
-	block *block
-	attr  string
-}
-
 // resolveAll resolves every expression of the manifest.
 func (l *evaluator) resolveAll() {
 	for _, b := range l.blocks {
 		l.resolveBlock(b, b)
 	}
 	for _, name := range sortedKeys(l.local) {
-		l.resolve(l.local[name].Expr, scope{})
+		l.resolve(l.local[name].Expr, nil, "")
 	}
 }
 
@@ -52,19 +46,19 @@ func (l *evaluator) resolveBlock(top, b *block) {
 		if b.kind == "variable" && a.Name == "type" {
 			continue // a type is not an expression
 		}
-		l.resolve(a.Expr, scope{top, a.Name})
+		l.resolve(a.Expr, top, a.Name)
 	}
 	for _, n := range b.nested {
 		l.resolveBlock(top, n)
 	}
 }
 
-// resolve rewrites an expression. It runs once per expression: afterwards the original names are
-// gone.
-func (l *evaluator) resolve(e hclsyntax.Expression, sc scope) {
+// resolve rewrites an expression of an attribute. It runs once per expression: afterwards the
+// original names are gone.
+func (l *evaluator) resolve(e hclsyntax.Expression, b *block, attr string) {
 	if r := l.refsOf(e); !r.resolved {
 		r.resolved = true
-		hclsyntax.Walk(e, &resolver{l: l, refs: r, scope: sc})
+		hclsyntax.Walk(e, &resolver{l: l, refs: r, block: b, attr: attr})
 	}
 }
 
@@ -82,7 +76,8 @@ func (e *evaluator) refsOf(expr hclsyntax.Expression) *references {
 type resolver struct {
 	l      *evaluator
 	refs   *references
-	scope  scope
+	block  *block // nil in kernels.local.hcl
+	attr   string
 	hidden []map[string]struct{}
 
 	indexed *hclsyntax.ScopeTraversalExpr // traversal that is indexed by a computed key
@@ -96,8 +91,6 @@ func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
 		if t, ok := n.Collection.(*hclsyntax.ScopeTraversalExpr); ok {
 			r.indexed = t
 		}
-	case *hclsyntax.ForExpr:
-		r.l.rounds.count(n)
 	case *hclsyntax.ScopeTraversalExpr:
 		r.traversal(n)
 	case *hclsyntax.FunctionCallExpr:
@@ -156,7 +149,7 @@ func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
 		r.named(n, "gencode", 1)
 	case isTarget(root):
 		r.named(n, root, 1)
-	case root == "group" && r.scope.block != nil && r.scope.block.kind == "group":
+	case root == "group" && r.block != nil && r.block.kind == "group":
 		r.named(n, "group", 0)
 	case root == "matrix":
 		r.matrix(n)
@@ -191,9 +184,9 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		r.rewrite(n, r.l.keyed(b), 2)
 	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
 		if Schema().Block(kind).Attribute(attr) == nil {
-			known := Schema().Block(kind).attributeNames()
-			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr,
-				didYouMean(attr, known))
+			r.refs.bad = true
+			r.l.unknown(attrRng, "attribute", attr, Schema().Block(kind).attributeNames(),
+				"a %s has no attribute %q", kind, attr)
 			return
 		}
 		r.rewrite(n, r.l.view(b, attr, r.dir()), 3)
@@ -324,37 +317,37 @@ func step(t hcl.Traversal, i int) (string, hcl.Range, bool) {
 }
 
 func (r *resolver) matrix(n *hclsyntax.ScopeTraversalExpr) {
-	b := r.scope.block
+	b := r.block
 	if b == nil || b.kind != "module" || b.body.Attributes["matrix"] == nil {
 		r.fail(n.SrcRange, "Give the module an attribute matrix = { axis = [...] }.",
 			"matrix is known only in a module that has one")
 		return
 	}
-	if r.scope.attr == "matrix" || r.scope.attr == "exclude" {
-		r.fail(n.SrcRange, "", "matrix is not known in the attribute %s", r.scope.attr)
+	if r.attr == "matrix" || r.attr == "exclude" {
+		r.fail(n.SrcRange, "", "matrix is not known in the attribute %s", r.attr)
 		return
 	}
 	r.refs.own = true
 	axes, all := literalKeys(b.body.Attributes["matrix"].Expr)
 	axis, rng, ok := step(n.Traversal, 1)
 	if ok && all && !slices.Contains(axes, axis) {
-		r.fail(rng, knownNames("axis", axes), "the matrix of %s has no axis %q%s", b.heading(), axis,
-			didYouMean(axis, axes))
+		r.refs.bad = true
+		r.l.unknown(rng, "axis", axis, axes, "the matrix of %s has no axis %q", b.heading(), axis)
 	}
 }
 
 func (r *resolver) each(n *hclsyntax.ScopeTraversalExpr) {
-	b := r.scope.block
+	b := r.block
 	switch name, rng, ok := step(n.Traversal, 1); {
 	case b == nil || !b.hasEach():
 		r.fail(n.SrcRange, "Give the block an attribute for_each = [...], if it is an executable, "+
 			"a library or a test. For modules there is matrix.",
 			"each is known only in a block that has for_each")
-	case r.scope.attr == "for_each":
+	case r.attr == "for_each":
 		r.fail(n.SrcRange, "", "each is not known in the attribute for_each")
 	case ok && name != "key" && name != "value":
-		r.fail(rng, "Known: key, value.", "each has no %q%s", name,
-			didYouMean(name, []string{"key", "value"}))
+		r.refs.bad = true
+		r.l.unknown(rng, "name", name, []string{"key", "value"}, "each has no %q", name)
 	default:
 		r.refs.own = true
 	}
@@ -381,14 +374,15 @@ func literalKeys(e hclsyntax.Expression) ([]string, bool) {
 var selfNames = []string{"depfile", "dir", "inputs", "name", "outputs", "source_dir"}
 
 func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
-	b := r.scope.block
-	if b == nil || b.kind != "generate" || r.scope.attr != "command" {
+	b := r.block
+	if b == nil || b.kind != "generate" || r.attr != "command" {
 		r.fail(n.SrcRange, "", "self is known only in the command of a generate block")
 		return
 	}
 	name, rng, ok := step(n.Traversal, 1)
 	if ok && !slices.Contains(selfNames, name) {
-		r.fail(rng, knownNames("name", selfNames), "self has no %q%s", name, didYouMean(name, selfNames))
+		r.refs.bad = true
+		r.l.unknown(rng, "name", name, selfNames, "self has no %q", name)
 		return
 	}
 	r.refs.own = true

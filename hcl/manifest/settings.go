@@ -46,11 +46,10 @@ func (l *loader) decodeRequired(b *block) {
 // profile that this run does not use.
 
 func (l *loader) checkProfile(b *block) {
-	known := l.names["variable"]
 	for _, a := range b.attrs() {
-		if l.variables[a.Name] == nil {
-			l.errorAt(a.NameRange, knownNames("variable", known),
-				"%s sets %q, which is no variable%s", b.heading(), a.Name, didYouMean(a.Name, known))
+		if !l.has("variable", a.Name) {
+			l.unknown(a.NameRange, "variable", a.Name, l.names["variable"],
+				"%s sets %q, which is no variable", b.heading(), a.Name)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
 )
 
 // synonyms maps words of other build tools to those of a manifest.
@@ -60,6 +62,13 @@ func (l *reports) didYouMean(name string, known []string) string {
 // didYouMean returns the end of a summary: `; did you mean "solver"?`, or "".
 func didYouMean(name string, known []string) string {
 	return meant(Nearest(name, known))
+}
+
+// unknown reports a name that is none of the known ones. format is followed by a suggestion.
+func (l *reports) unknown(
+	rng hcl.Range, what, name string, known []string, format string, args ...any,
+) {
+	l.errorAt(rng, knownNames(what, known), format+"%s", append(args, l.didYouMean(name, known))...)
 }
 
 func meant(name string) string {

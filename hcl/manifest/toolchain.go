@@ -13,8 +13,7 @@ var toolchainKinds = []string{"cuda", "hip"}
 
 func (l *loader) decodeToolchain(b *block) {
 	if !slices.Contains(toolchainKinds, b.name) {
-		l.errorAt(b.nameRng, knownNames("toolchain", toolchainKinds), "no toolchain named %q%s", b.name,
-			didYouMean(b.name, toolchainKinds))
+		l.unknown(b.nameRng, "toolchain", b.name, toolchainKinds, "no toolchain named %q", b.name)
 		return
 	}
 	var t struct {

@@ -42,8 +42,6 @@ func (l *evaluator) declareVariable(b *block) {
 		}
 		v.typeText = string(a.Expr.Range().SliceBytes(l.project.sources[a.Expr.Range().Filename]))
 	}
-	l.names["variable"] = append(l.names["variable"], b.name)
-	l.variables[b.name] = v
 	addr := "var." + b.name
 	l.nodes[addr] = &node{addr: addr, rng: b.rng, variable: v}
 }
@@ -59,7 +57,6 @@ func (l *reports) typeErrors(diags hcl.Diagnostics) {
 
 // checkOverrides reports overrides of variables that do not exist.
 func (l *loader) checkOverrides() {
-	l.names["variable"] = slices.Compact(slices.Sorted(slices.Values(l.names["variable"])))
 	known := l.names["variable"]
 	for _, b := range l.blocks {
 		if b.kind == "profile" {
@@ -72,13 +69,12 @@ func (l *loader) checkOverrides() {
 			didYouMean(l.opts.Profile, l.names["profile"]))
 	}
 	for _, name := range sortedKeys(l.local) {
-		if l.variables[name] == nil {
-			l.errorAt(l.local[name].NameRange, knownNames("variable", known), "no variable named %q%s", name,
-				didYouMean(name, known))
+		if !l.has("variable", name) {
+			l.unknown(l.local[name].NameRange, "variable", name, known, "no variable named %q", name)
 		}
 	}
 	for _, name := range sortedKeys(l.opts.Vars) {
-		if l.variables[name] == nil {
+		if !l.has("variable", name) {
 			l.errorf(knownNames("variable", known), "--var %s: no variable named %q%s", name, name,
 				didYouMean(name, known))
 		}
@@ -92,7 +88,7 @@ func (l *loader) checkEnviron(known []string) {
 	for _, kv := range slices.Sorted(slices.Values(l.opts.Environ)) {
 		key, _, _ := strings.Cut(kv, "=")
 		name, ok := strings.CutPrefix(key, EnvPrefix)
-		if !ok || l.variables[name] != nil {
+		if !ok || l.has("variable", name) {
 			continue
 		}
 		l.add(Diagnostic{Severity: Warning, Detail: knownNames("variable", known),
@@ -221,7 +217,7 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
 	if !diags.HasErrors() {
-		diags = soundArithmetic(e)
+		diags = l.rounds.guard(e)
 	}
 	if typ == cty.DynamicPseudoType && (diags.HasErrors() || len(e.Variables()) > 0) {
 		return cty.StringVal(text), nil
@@ -229,12 +225,6 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, fmt.Errorf("no %s: %s", typ.FriendlyName(), diags[0].Summary)
 	}
-	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
-		if loop, ok := n.(*hclsyntax.ForExpr); ok {
-			l.rounds.count(loop)
-		}
-		return nil
-	})
 	val, diags := e.Value(nil)
 	if diags.HasErrors() {
 		why, _ := inOurWords(diags[0])
@@ -265,7 +255,7 @@ func (l *loader) evaluateVariables() {
 	}
 	for _, b := range l.blocks {
 		if b.kind == "variable" {
-			v := l.variables[b.name]
+			v := l.nodes["var."+b.name].variable
 			l.validate(v)
 			l.project.Variables = append(l.project.Variables, l.asVariable(v))
 		}

@@ -3,11 +3,9 @@ package manifest
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Constraint is a condition on versions: ">= 11.2, < 13". The zero value allows all.
@@ -18,9 +16,7 @@ type bound struct {
 	version []int
 }
 
-var boundRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(>=|<=|!=|~>|>|<|=)?\s*([0-9]{1,9}(?:\.[0-9]{1,9})*)$`)
-})
+var boundRE = pattern(`^(>=|<=|!=|~>|>|<|=)?\s*([0-9]{1,9}(?:\.[0-9]{1,9})*)$`)
 
 // ParseConstraint parses bounds separated by commas, all of which must be satisfied. "~> 11.2"
 // allows every later 11.x.
