@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -249,4 +251,243 @@ func lineAt(text []byte, at int) string {
 		return ""
 	}
 	return string(bytes.TrimSuffix(line, []byte("\r")))
+}
+
+// Colors of the terminal, like those of rustc and terraform.
+const (
+	red    = "\x1b[1;31m"
+	yellow = "\x1b[1;33m"
+	blue   = "\x1b[1;34m"
+	bold   = "\x1b[1m"
+	plain  = "\x1b[0m"
+)
+
+// Write renders each diagnostic with its source line and a caret, separated by blank lines. It
+// omits missing parts, so a diagnostic with only a summary is one line.
+func (ds Diagnostics) Write(w io.Writer, color bool) {
+	for i, d := range ds {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		io.WriteString(w, d.render(color))
+	}
+}
+
+// painter colors text if it is true.
+type painter bool
+
+func (p painter) paint(color, text string) string {
+	if !p || text == "" {
+		return text
+	}
+	return color + text + plain
+}
+
+func (d Diagnostic) render(color bool) string {
+	var b strings.Builder
+	p := painter(color)
+	d = d.printable()
+	tone := red
+	if d.Severity == Warning {
+		tone = yellow
+	}
+	fmt.Fprintf(&b, "%s%s\n", p.paint(tone, d.Severity.String()), p.paint(bold, ": "+d.Summary))
+	width := gutter(d)
+	if d.Pos.Line > 0 {
+		snippet(&b, p, width, "-->", "^", tone, Place{Pos: d.Pos, End: d.End, Source: d.Source})
+	}
+	if d.Also.Pos.Line > 0 {
+		snippet(&b, p, width, ":::", "-", blue, d.Also)
+	}
+	for i, line := range strings.Split(strings.TrimRight(d.Detail, "\n"), "\n") {
+		switch {
+		case line == "":
+		case i == 0:
+			fmt.Fprintf(&b, "%*s %s help: %s\n", width, "", p.paint(blue, "="), line)
+		default:
+			fmt.Fprintf(&b, "%*s         %s\n", width, "", line)
+		}
+	}
+	return b.String()
+}
+
+// printable returns d with control characters replaced by U+FFFD: they could move the cursor. A
+// replacement has the same width as one character.
+func (d Diagnostic) printable() Diagnostic {
+	d.Summary, d.Source, d.Pos.File = plainText(d.Summary), plainText(d.Source), plainText(d.Pos.File)
+	lines := strings.Split(d.Detail, "\n")
+	for i, line := range lines {
+		lines[i] = plainText(line)
+	}
+	d.Detail = strings.Join(lines, "\n")
+	d.Also.Source, d.Also.Say = plainText(d.Also.Source), plainText(d.Also.Say)
+	d.Also.Pos.File = plainText(d.Also.Pos.File)
+	return d
+}
+
+func plainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// gutter returns the width of the line numbers.
+func gutter(d Diagnostic) int {
+	n := max(d.Pos.Line, d.Also.Pos.Line)
+	if n == 0 {
+		return 1
+	}
+	return max(2, len(fmt.Sprint(n)))
+}
+
+// snippet writes one position, its source line, and a mark below.
+func snippet(b *strings.Builder, p painter, width int, arrow, mark, tone string, at Place) {
+	fmt.Fprintf(b, "%*s%s %s\n", width, "", p.paint(blue, arrow), at.Pos)
+	if at.Source == "" {
+		if at.Say != "" {
+			fmt.Fprintf(b, "%*s %s %s\n", width, "", p.paint(blue, "="), at.Say)
+		}
+		return
+	}
+	bar := p.paint(blue, "|")
+	fmt.Fprintf(b, "%*s %s\n", width, "", bar)
+	fmt.Fprintf(b, "%s %s %s\n", p.paint(blue, fmt.Sprintf("%*d", width, at.Pos.Line)), bar, at.Source)
+	// Stay within the line.
+	marks := strings.Repeat(mark,
+		max(1, min(at.End-at.Pos.Column, utf8.RuneCountInString(at.Source)-at.Pos.Column+1)))
+	if at.Say != "" {
+		marks += " " + at.Say
+	}
+	fmt.Fprintf(b, "%*s %s %s%s\n", width, "", bar, indent(at.Source, at.Pos.Column),
+		p.paint(tone, marks))
+}
+
+// indent returns white space up to column of line. It keeps tabs, whatever their width is.
+func indent(line string, column int) string {
+	var b strings.Builder
+	for i, r := range []rune(line) {
+		if i >= column-1 {
+			break
+		}
+		if r != '\t' {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// synonyms maps words of other build tools to those of a manifest.
+var synonyms = map[string]string{
+	"srcs": "sources", "src": "sources", "files": "sources",
+	"dependencies": "deps", "link": "deps", "link_libraries": "deps", "depends": "deps",
+	"include_dirs": "includes", "include_directories": "includes", "hdrs": "includes",
+	"inherits":    "defaults",
+	"definitions": "defines", "copts": "flags", "cflags": "flags", "options": "flags",
+	"nvcc_flags": "flags",
+	"arch":       "code", "archs": "code", "architectures": "code", "cuda_architectures": "code",
+	"cxx_std": "std", "standard": "std", "regs": "max_registers", "maxrregcount": "max_registers",
+	"args": "command", "cmd": "command", "optimize": "opt", "optimization": "opt",
+	"use_fast_math":  "fast_math",
+	"static_library": "library", "shared_library": "library", "binary": "executable",
+	"program":        "executable",
+	"custom_command": "generate", "target": "executable", "local": "locals", "vars": "variable",
+}
+
+// Nearest returns the known name closest to a misspelt one; "" if none is close.
+func Nearest(name string, known []string) string {
+	known = slices.Sorted(slices.Values(known))
+	if s := synonyms[name]; s != "" && slices.Contains(known, s) {
+		return s
+	}
+	best, limit := "", max(1, (utf8.RuneCountInString(name)+2)/4)
+	for _, k := range known {
+		d := distance(strings.ToLower(name), strings.ToLower(k))
+		if d <= limit && d < len(name) {
+			best, limit = k, d-1
+		}
+	}
+	return best
+}
+
+// comparisons limits the names that one load compares for suggestions. If the folder of 16,000
+// sources was renamed, each of them is missing, and comparing all pairs would take minutes.
+const comparisons = 200_000
+
+// nearest is Nearest within the limit of comparisons.
+func (l *reports) nearest(name string, known []string) string {
+	if l.compared += len(known); l.compared > comparisons {
+		return ""
+	}
+	return Nearest(name, known)
+}
+
+// didYouMean is didYouMean within that limit.
+func (l *reports) didYouMean(name string, known []string) string {
+	return meant(l.nearest(name, known))
+}
+
+// didYouMean returns the end of a summary: `; did you mean "solver"?`, or "".
+func didYouMean(name string, known []string) string {
+	return meant(Nearest(name, known))
+}
+
+// unknown reports a name that is none of the known ones. format is followed by a suggestion.
+func (l *reports) unknown(
+	rng hcl.Range, what, name string, known []string, format string, args ...any,
+) {
+	l.errorAt(rng, knownNames(what, known), format+"%s", append(args, l.didYouMean(name, known))...)
+}
+
+func meant(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", name)
+}
+
+// knownNames returns a help line with the known names, if they are few.
+func knownNames(what string, known []string) string {
+	if len(known) == 0 {
+		return "There is no " + what + " in this manifest."
+	}
+	if len(known) > 12 {
+		return ""
+	}
+	return allNames(known)
+}
+
+// allNames returns a help line with all known names.
+func allNames(known []string) string {
+	return "Known: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
+}
+
+// distance counts insertions, deletions, substitutions and swaps of neighbors (optimal string
+// alignment), since swaps are common typing errors.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	d := make([][]int, len(x)+1)
+	for i := range d {
+		d[i] = make([]int, len(y)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(x)][len(y)]
 }

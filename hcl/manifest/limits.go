@@ -27,6 +27,8 @@ const (
 	maxRounds = 1_000_000 // iterations and elements of products; a million takes a second
 	// Limit of the words and signs of a file: HCL's parser takes 300 bytes for each.
 	maxWords = 2_000_000
+	// Limit of the brackets and signs in each other: at 100,000 the parser's stack takes a gigabyte.
+	maxDepth = 10_000
 	// Limit of the instances of for_each and matrix, in one block and in all.
 	maxInstances = 10_000
 	// Limit of the sources of all targets: each takes a kilobyte before planning starts.
@@ -178,8 +180,8 @@ var marks = []struct{ mark, encoding string }{
 	{"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"},
 }
 
-// checkText reports a file that is not text, of which HCL would report every byte. The diagnostic
-// has no source line, which may harm the terminal.
+// checkText reports a file that HCL must not parse: it reports every byte of what is not text. The
+// diagnostic has no source line, which may harm the terminal.
 func (l *sourceTree) checkText(file string, src []byte) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(src, []byte(m.mark)) {
@@ -192,35 +194,65 @@ func (l *sourceTree) checkText(file string, src []byte) bool {
 	if !utf8.Valid(src) {
 		at = bytes.IndexByte(bytes.ToValidUTF8(src, []byte{0}), 0)
 	}
-	if at < 0 {
-		return l.checkWords(file, src)
+	fault := Diagnostic{Detail: "Manifests are text in UTF-8."}
+	if at >= 0 {
+		fault.Summary = fmt.Sprintf("%s is no text: it holds the byte 0x%02x", file, src[at])
+	} else if at = tooDeep(src); at >= 0 {
+		fault.Summary = fmt.Sprintf("%s has more than %d brackets or signs in each other", file, maxDepth)
+		fault.Detail = "Close the brackets that are open, or name the parts in locals { ... }."
+	} else if at = tooLarge(src); at >= 0 {
+		fault.Summary = fmt.Sprintf("%s has more than %d words", file, maxWords)
+		fault.Detail = "Put lists of files into glob(), and alike targets into a module with a matrix."
+		at = 0
+	} else {
+		return true
 	}
 	before := src[:at]
-	pos := Pos{file, bytes.Count(before, []byte("\n")) + 1,
+	fault.Pos = Pos{file, bytes.Count(before, []byte("\n")) + 1,
 		utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
-	l.add(Diagnostic{Pos: pos, Detail: "Manifests are text in UTF-8.",
-		Summary: fmt.Sprintf("%s is no text: it holds the byte 0x%02x", file, src[at])})
+	l.add(fault)
 	return false
 }
 
-// checkWords reports a file of more words than a manifest has, such as data in JSON. Words in
-// strings count.
-func (l *sourceTree) checkWords(file string, src []byte) bool {
+// tooDeep returns the offset where brackets and signs are nested too deeply; -1 if they are not.
+// HCL's parser calls itself for each of them, and Go ends a process whose stack is too large.
+// Brackets in strings and comments count.
+func tooDeep(src []byte) int {
+	open, signs := 0, 0
+	for i, c := range src {
+		switch c {
+		case '(', '[', '{':
+			open++
+		case ')', ']', '}':
+			open = max(open-1, 0)
+		case '-', '!':
+			signs++
+		case ' ', '\t', '\r', '\n':
+		default:
+			signs = 0
+		}
+		if open+signs > maxDepth {
+			return i
+		}
+	}
+	return -1
+}
+
+// tooLarge returns the offset where a file has more words than a manifest, as data in JSON has; -1
+// if it has fewer. Words in strings count.
+func tooLarge(src []byte) int {
 	words, within := 0, false
-	for _, c := range src {
+	for i, c := range src {
 		letter := c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
 			c >= utf8.RuneSelf
 		if !letter && c != ' ' && c != '\t' || letter && !within {
-			words++
+			if words++; words > maxWords {
+				return i
+			}
 		}
 		within = letter
 	}
-	if words > maxWords {
-		l.add(Diagnostic{Pos: Pos{file, 1, 1}, Detail: "Put lists of files into glob(), and alike " +
-			"targets into a module with a matrix.",
-			Summary: fmt.Sprintf("%s has more than %d words", file, maxWords)})
-	}
-	return words <= maxWords
+	return -1
 }
 
 // curtail adds a diagnostic with the number of those that were dropped.

@@ -1,6 +1,13 @@
 package manifest
 
-import "strings"
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
 
 // Blocks about the project as a whole: kbuild, cache, package, profile, defaults.
 
@@ -51,5 +58,200 @@ func (l *loader) checkProfile(b *block) {
 			l.unknown(a.NameRange, "variable", a.Name, l.names["variable"],
 				"%s sets %q, which is no variable", b.heading(), a.Name)
 		}
+	}
+}
+
+// A gencode block is a named list of code to ship. A target refers to one, or has its own list in
+// the attribute code. --arch replaces both.
+
+// gencodeOf reads a gencode block.
+func (l *loader) gencodeOf(b *block) Gencode {
+	g, ok := l.gencodes[b]
+	if !ok {
+		l.reader(b, nil).decode(&g)
+		g.Code = l.replaceArch(g.Code)
+		l.gencodes[b] = g
+	}
+	return g
+}
+
+// gencode reads a reference to a gencode block.
+func (r *reader) gencode(f *field) Gencode {
+	if f.val.Type() == referenceType {
+		t := f.val.EncapsulatedValue().(*target)
+		if t.kind == "gencode" {
+			return r.l.gencodeOf(r.l.named[t.label()])
+		}
+		r.l.errorAt(f.rng, "Write gencode = gencode.NAME.", "%s is no gencode", t.label())
+		return Gencode{}
+	}
+	switch s, ok := asText(f.val); {
+	case ok && slices.Contains(r.l.names["gencode"], s):
+		r.l.errorAt(f.rng, "Write gencode."+s+", without quotes.",
+			"gencode needs a reference, not a string")
+	case ok || isList(f.val):
+		r.l.errorAt(f.rng, `Write gencode.NAME, or code = ["sm_90"] for a list of its own.`,
+			"gencode needs a reference, not %s", typeName(f.val))
+	default:
+		f.wrong("a reference such as gencode.NAME")
+	}
+	return Gencode{}
+}
+
+// codes reads a list of code names.
+func (r *reader) codes(f *field) []gencode.Code {
+	var out []gencode.Code
+	for _, it := range f.items() {
+		c, err := gencode.Parse(it.text)
+		if err != nil {
+			r.l.errorAt(it.rng, codeHelp, "%q is no architecture%s", it.text, codeMeant(it.text))
+		} else if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	if isEmpty(f.val) {
+		r.l.errorAt(f.rng, codeHelp, "%s is empty", f.row.Name)
+	}
+	nvidia := func(c gencode.Code) bool { return !isGFX(c) }
+	if slices.ContainsFunc(out, isGFX) && slices.ContainsFunc(out, nvidia) {
+		r.l.errorAt(f.rng, "Make two targets, one for each vendor.",
+			"%s mixes CUDA and HIP code", f.row.Name)
+	}
+	return out
+}
+
+const codeHelp = "sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and " +
+	"amdgcnspirv HIP; native, all and all-major are sets."
+
+var looseCode = pattern(
+	`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
+
+// codeMeant suggests a name for spellings of other tools: sm80, 8.0, 80-real, SM_90.
+func codeMeant(s string) string {
+	if m := looseCode().FindStringSubmatch(s); m != nil {
+		kind := cmp.Or(strings.ToLower(m[1]), "sm")
+		return meant(kind + "_" + m[2] + m[3] + strings.ToLower(m[4]))
+	}
+	if n, ok := strings.CutSuffix(s, "-virtual"); ok && looseCode().MatchString(n) {
+		return strings.Replace(codeMeant(n), `"sm_`, `"compute_`, 1)
+	}
+	return didYouMean(s,
+		strings.Fields("native all all-major gfx90a gfx942 gfx1100 gfx11-generic amdgcnspirv "+
+			"sm_80 sm_90"))
+}
+
+func isGFX(c gencode.Code) bool { return c.Kind == gencode.GFX }
+
+// replaceArch applies --arch: it replaces the shipped code of the same vendor. LTO-IR for run-time
+// linking stays, and so does a list that contains nothing else.
+func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
+	for _, vendor := range []func(gencode.Code) bool{isGFX, shipsNVIDIA} {
+		want := slices.DeleteFunc(l.archs(), func(c gencode.Code) bool { return !vendor(c) })
+		if len(want) == 0 || !slices.ContainsFunc(codes, vendor) {
+			continue
+		}
+		rest := slices.DeleteFunc(slices.Clone(codes), vendor)
+		codes = append(want, rest...)
+	}
+	return codes
+}
+
+// narrowArch applies --arch to the code of a partition: it keeps the requested codes. It keeps all
+// if none was requested, since the sources must be compiled for something.
+func (l *loader) narrowArch(codes []gencode.Code) []gencode.Code {
+	want := l.archs()
+	kept := slices.DeleteFunc(slices.Clone(codes),
+		func(c gencode.Code) bool { return !slices.Contains(want, c) })
+	if len(kept) == 0 {
+		return codes
+	}
+	return kept
+}
+
+// shipsNVIDIA reports whether c is SASS, PTX, or a set of them.
+func shipsNVIDIA(c gencode.Code) bool {
+	return c.Kind == gencode.SASS || c.Kind == gencode.PTX || c.Kind == gencode.Set
+}
+
+// archs parses --arch; one argument may contain several names, separated by commas.
+func (l *loader) archs() []gencode.Code {
+	var out []gencode.Code
+	for _, arg := range l.opts.Arch {
+		for s := range strings.SplitSeq(arg, ",") {
+			s = strings.TrimSpace(s)
+			c, err := gencode.Parse(s)
+			switch {
+			case err != nil:
+				l.errorf("Pass for example --arch sm_80,sm_90, --arch native or --arch gfx90a.",
+					"--arch: %q is no architecture%s", s, codeMeant(s))
+			case c.Kind == gencode.LTO:
+				l.errorf("--arch replaces SASS and PTX, or gfx code; LTO-IR in a gencode stays as it "+
+					"is. Pass for example --arch "+c.As(gencode.SASS).String()+".",
+					"--arch: %s is LTO-IR and does not run on a GPU", s)
+			case !slices.Contains(out, c):
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// A toolchain block names the compiler to use. The CUDA toolkit is found on the system, is in a
+// given folder, or is pinned: NVIDIA's own wheels, which a lock file lists.
+
+var toolchainKinds = []string{"cuda", "hip"}
+
+func (l *loader) decodeToolchain(b *block) {
+	if !slices.Contains(toolchainKinds, b.name) {
+		l.unknown(b.nameRng, "toolchain", b.name, toolchainKinds, "no toolchain named %q", b.name)
+		return
+	}
+	var t struct {
+		Toolchain
+		From string `attr:"from"`
+	}
+	r := l.reader(b, nil)
+	t.AttrPos = r.decode(&t)
+	t.Pos, t.Pinned = position(b.rng), t.From == "pypi"
+	r.toolkit(t.Toolchain)
+	if t.Pinned {
+		t.LockFile = strings.TrimSuffix(l.project.File, filepath.Ext(l.project.File)) + ".lock"
+		if text, err := l.fsys.ReadFile(t.LockFile); err == nil {
+			l.project.Files, l.project.sources[t.LockFile] = append(l.project.Files, t.LockFile), text
+		}
+	}
+	l.project.Toolchains[b.name] = t.Toolchain
+}
+
+var releaseRE = pattern(`^[0-9]{1,9}(\.[0-9]{1,9}){2,3}$`)
+
+// toolkit reports attributes of the CUDA toolkit that conflict.
+func (r *reader) toolkit(t Toolchain) {
+	for _, name := range []string{"from", "path", "parts"} {
+		if r.b.name != "cuda" && r.find(name) != nil {
+			r.fault(name, "", "%s is for toolchain \"cuda\"", name)
+			return
+		}
+	}
+	const one = "Remove one of them."
+	switch {
+	case t.Path != "" && t.Pinned:
+		r.fault("path", one, "path names a toolkit, and from = \"pypi\" another")
+	case t.Path != "" && t.Compiler != "":
+		r.fault("compiler", one, "compiler names a program, and path the toolkit whose nvcc compiles")
+	case t.Pinned && t.Compiler != "":
+		r.fault("compiler", one, "compiler names a program, and the nvcc of from = \"pypi\" compiles")
+	case t.Pinned && t.Version == "":
+		r.fault("from", `For example: version = "13.5.0".`,
+			"from = \"pypi\" needs a version, which is missing")
+	case t.Pinned && !releaseRE().MatchString(t.Version):
+		r.fault("version", `For example: version = "13.5.0".`,
+			"from = \"pypi\" needs one exact version, and this is %q", t.Version)
+	case t.Pinned && versionNumbers(t.Version)[0] < 13:
+		r.fault("version", "PyPI has nvcc from 13.0.0 on. Install this one, and name its folder: "+
+			`path = "/usr/local/cuda".`,
+			"CUDA %s is not on PyPI", t.Version)
+	case !t.Pinned && len(t.Parts) > 0:
+		r.fault("parts", "", "parts is for from = \"pypi\"")
 	}
 }

@@ -215,6 +215,9 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 		!strings.HasPrefix(trimmed, "[") {
 		return convert.Convert(commaList(trimmed), typ)
 	}
+	if tooDeep([]byte(text)) >= 0 {
+		return cty.DynamicVal, fmt.Errorf("more than %d brackets or signs in each other", maxDepth)
+	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
 	if !diags.HasErrors() {
 		diags = l.rounds.guard(e)
