@@ -2,7 +2,6 @@ package discover
 
 import (
 	"bytes"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 )
 
 // An output that contains the time is valid only in its build tree and is not shared: no key
@@ -43,11 +43,7 @@ func (d *Discovery) differs(a *graph.Action, c clocks) bool {
 
 // epoch reports whether SOURCE_DATE_EPOCH replaces the time in the outputs of a.
 func (d *Discovery) epoch(a *graph.Action) bool {
-	isClang := func(arg string) bool { return strings.Contains(path.Base(arg), "clang") }
-	if slices.Contains(a.Tools, "hip") || slices.Contains(a.Tools, "clang") || slices.ContainsFunc(a.Argv, isClang) {
-		return false
-	}
-	return slices.ContainsFunc(d.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
+	return !clang.Runs(a) && slices.ContainsFunc(d.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
 }
 
 // TellsTime reports whether a writes the time into an output, by the project's own text or by the

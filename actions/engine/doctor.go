@@ -19,7 +19,7 @@ func (w *Workspace) Doctor(ctx context.Context, tell func(probe.Finding)) (ok bo
 	var misparsed func(plan.Facts) []string
 	if p, diags := manifest.Load(w.Manifest); !diags.HasErrors() {
 		r = w.Request(p)
-		r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedHIP, true, ""
+		r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedAMD, true, ""
 		misparsed = func(f plan.Facts) (why []string) {
 			for _, v := range w.storedSplitFailures(nil, probe.Fingerprint(f, w.keyEnv())) {
 				why = append(why, v.String())

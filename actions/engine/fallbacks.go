@@ -27,7 +27,7 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 		if d == nil || !d.Fallback {
 			continue
 		}
-		key := p.driverOf(a) + d.UnsplitReason
+		key := p.Facts.Driver(a) + d.UnsplitReason
 		g := groups[key]
 		if g == nil {
 			g = &group{a, map[string]int{}}
@@ -49,18 +49,7 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 			what = append(what, graph.Count(g.kinds[kind], kind))
 		}
 		reason := strings.ReplaceAll(g.first.Work.Driver.UnsplitReason, "\n", " ")
-		lines = append(lines, fmt.Sprintf("%s runs as one command for %s: %s; see kbuild why %s", p.driverOf(g.first), strings.Join(what, " and "), reason, g.first.Target))
+		lines = append(lines, fmt.Sprintf("%s runs as one command for %s: %s; see kbuild why %s", p.Facts.Driver(g.first), strings.Join(what, " and "), reason, g.first.Target))
 	}
 	return lines
-}
-
-// driverOf returns the name and the version of an action's compiler.
-func (p *Project) driverOf(a *graph.Action) string {
-	if slices.Contains(a.Tools, "hip") {
-		return "HIP, clang " + p.Facts.HIP.Clang.Version + ": hipcc"
-	}
-	if clang := p.Facts.CUDA.Clang; clang != nil && slices.Contains(a.Tools, "clang") {
-		return "CUDA " + p.Facts.CUDA.Version + ", clang " + clang.Driver.Version + ": clang"
-	}
-	return "CUDA " + p.Facts.CUDA.Version + ": nvcc"
 }

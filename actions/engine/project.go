@@ -173,16 +173,8 @@ func (p *Project) Archs() []gencode.Code {
 // Tools returns the tools that actions run, by the names that actions use for them.
 func (p *Project) Tools() map[string]toolchain.Tool {
 	f := p.Facts
-	tools := map[string]toolchain.Tool{"cxx": f.CXX, "cc": f.CC, "ar": f.AR, "lto-ar": f.HostLTO.AR}
-	if f.CUDA != nil {
-		tools["nvcc"], tools[plan.ToolkitTool] = f.CUDA.NVCC, f.CUDA.Parts
-		if f.CUDA.Clang != nil {
-			tools["clang"] = f.CUDA.Clang.Driver
-		}
-	}
-	if f.HIP != nil {
-		tools["hip"] = f.HIP.Driver
-	}
+	tools := f.Installed.Tools()
+	tools["cxx"], tools["cc"], tools["ar"], tools["lto-ar"] = f.CXX, f.CC, f.AR, f.HostLTO.AR
 	if f.NativeCPU != "" {
 		tools[plan.NativeTool] = toolchain.Tool{ID: f.NativeCPU}
 	}
@@ -221,32 +213,8 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 		}
 		w.toolkit(p, &r)
 	}
-	if tc, ok := p.Toolchains["hip"]; ok {
-		r.HIPCompiler, r.HIPVersion = tc.Compiler, tc.Version
-		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
-			r.HIPAccepts = want.Allows
-		}
-	}
-	for _, t := range p.Targets {
-		r.NativeCPU = r.NativeCPU || host.NativeCPU(t.Flags.Link)
-		r.NeedHIPHeaders = r.NeedHIPHeaders || t.HIPForNVIDIA()
-		for _, s := range t.Sources {
-			r.NativeCPU = r.NativeCPU || host.NativeCPU(slices.Concat(s.Flags.Host, s.Flags.NVCC, s.Flags.Clang, s.Flags.HIP))
-			r.NeedCUDA = r.NeedCUDA || s.Language == "cuda"
-			r.NeedHIP = r.NeedHIP || s.Language == "hip" && !t.HIPForNVIDIA()
-		}
-		for _, code := range t.Gencode.Code {
-			r.NeedHIP = r.NeedHIP || code.Kind == gencode.GFX
-			// for the libraries that a program of host sources links
-			r.NeedCUDA = r.NeedCUDA || code.Kind != gencode.GFX
-			r.NeedNative = r.NeedNative || code.Kind == gencode.Set && code.Name == "native"
-		}
-		if f := t.Archive + t.SharedFile; t.Kind == manifest.Prebuilt && f != "" {
-			r.Prebuilt = append(r.Prebuilt, f)
-		}
-	}
+	r.Needs(p)
 	r.Libs = librariesOf(p)
-	r.NeedCUDA = r.NeedCUDA || len(r.Prebuilt) > 0 && !r.NeedHIP
 	return r
 }
 

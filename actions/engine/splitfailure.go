@@ -12,6 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/tree"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // splitFailure states that kbuild misparses the dry run of a compiler for some flags, which are
@@ -99,8 +100,7 @@ func (b *build) noteSplitFailures(p *Project, t *Tree) (out outcome, err error) 
 		b.splitFailures[m.Question] = f.String()
 		found = append(found, f)
 		name, _, _ := strings.Cut(m.Question, "\n")
-		tool := map[string]string{"nvcc": "nvcc", "hip": "hipcc", "clang": "clang"}[name]
-		out = outcome{splitFailed, tool}
+		out = outcome{splitFailed, vendors.Program(name)}
 	}
 	if len(found) == 0 {
 		return outcome{}, nil

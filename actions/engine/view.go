@@ -72,7 +72,7 @@ func (w *Workspace) viewKey(targets []string) *[32]byte {
 	fmt.Fprintf(h, "%q\n", targets)
 	env := run.Environ(w.env, nil)
 	for _, e := range w.env {
-		if strings.HasPrefix(e, "KBUILD_") || run.Matters(e, run.Folders|run.Probed|run.HIP) {
+		if strings.HasPrefix(e, "KBUILD_") || run.Matters(e, run.Folders|run.Probed|run.AMD) {
 			env = append(env, e)
 		}
 	}

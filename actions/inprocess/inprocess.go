@@ -110,7 +110,7 @@ func join(w Work) error {
 	}
 	var out []byte
 	switch {
-	case strings.HasSuffix(w.Inputs[1], clang.HIPCode):
+	case strings.HasSuffix(w.Inputs[1], clang.BundleCode):
 		out, err = fatbin.WithBundle(host, clang.Placeholder, code)
 	case strings.HasSuffix(w.Inputs[1], clang.CUDACode):
 		out, err = fatbin.WithClangFatbin(host, clang.Placeholder, code)

@@ -158,7 +158,7 @@ func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
 		return err
 	}
 	w.line(`if("%s" IN_LIST @wanted)`, e.Name)
-	if e.Links.HIP {
+	if e.Links.AMD {
 		w.notFound("  ", "%s has AMD code that is still to be linked, which CMake does for its own libraries only: link with hipcc -fgpu-rdc --hip-link%s, or build it with mode = whole",
 			k.called(e), k.pkgHint(e))
 		w.line("endif()")
@@ -200,7 +200,7 @@ func (k *Package) cmakePackages(w *cmakeText) {
 		case e.Shared:
 		case l.CUDA:
 			needs("  if(NOT \"CUDA\" IN_LIST @languages)\n    find_dependency(CUDAToolkit)\n  endif()")
-		case l.HIP:
+		case l.AMD:
 			needs(`  if(NOT DEFINED CMAKE_POLICY_VERSION_MINIMUM)
     set(CMAKE_POLICY_VERSION_MINIMUM 3.5) # what ROCm 5 says that it is for, CMake 4 refuses
     find_dependency(hip)
@@ -337,7 +337,7 @@ func (k *Package) cmakeLibraries(e plan.Export, name string, property func(name,
 	for _, lib := range l.Libs {
 		libs = append(libs, cmakeListed(lib))
 	}
-	if l.HIP && l.Runtime != "none" {
+	if l.AMD && l.Runtime != "none" {
 		libs = append(libs, "hip::amdhip64")
 	}
 	if libs != nil {
@@ -362,7 +362,7 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 		property("KBUILD_HOST_LTO", l.HostLTO)
 	}
 	switch {
-	case l.DeviceLink && !l.HIP && name == e.Name:
+	case l.DeviceLink && !l.AMD && name == e.Name:
 		property("IMPORTED_LINK_INTERFACE_LANGUAGES", "CUDA;"+languages)
 	case l.CUDA && l.Runtime != "none":
 		w.line(`  if("CUDA" IN_LIST @languages)`)

@@ -38,7 +38,7 @@ func solvers() []plan.Export {
 		library("whole", "whole.o", plan.Links{CUDA: true, HostLTO: "thin", Libs: []string{"m"}, LibDirs: []string{"/opt/a lib"}, CXX: true}),
 		headers,
 		library("closed", "lib.a", plan.Links{CUDA: true, Closed: true}, "library.solver"),
-		library("amd", "libhip.a", plan.Links{HIP: true, DeviceLink: true, CXX: true}),
+		library("amd", "libhip.a", plan.Links{AMD: true, DeviceLink: true, CXX: true}),
 		loaded,
 		{Label: "module.gemm", Name: "gemm", Kind: manifest.Module, Artifacts: []string{"build/modules/sub/gemm.sm_80.cubin", "build/modules/gemm.json"}},
 	}

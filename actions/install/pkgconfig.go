@@ -83,9 +83,9 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 // deviceLink returns the options that a device link needs: of nvcc -dlink, or of hipcc --hip-link.
 func deviceLink(l plan.Links) string {
 	switch {
-	case l.HIP && l.LTO:
+	case l.AMD && l.LTO:
 		return "-fgpu-rdc -foffload-lto"
-	case l.HIP:
+	case l.AMD:
 		return "-fgpu-rdc"
 	case l.LTO:
 		return "-dlto"
@@ -125,7 +125,7 @@ func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []s
 		for _, lib := range cuda.RuntimeLibs(l.Runtime, "", l.DeviceLink || l.Closed) {
 			args = append(args, "-l"+lib)
 		}
-	case l.HIP:
+	case l.AMD:
 		args = append(args, "-lamdhip64")
 	}
 	return slices.Compact(args)

@@ -101,7 +101,7 @@ func (k *Package) cmakeTree(read []string) (string, error) {
 		}
 	}
 	for _, e := range k.libraries() {
-		if e.Links.HIP && e.Links.Runtime != "none" && !e.Shared {
+		if e.Links.AMD && e.Links.Runtime != "none" && !e.Shared {
 			w.line("find_package(hip REQUIRED)")
 			break
 		}

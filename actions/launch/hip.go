@@ -41,7 +41,7 @@ func knownScript(file string) bool {
 
 // collectHIP queries the HIP compiler for the passes of the command.
 func (f *facts) collectHIP(ctx context.Context) (err error) {
-	f.request.HIPCompiler, f.request.NeedHIP = f.launch.Argv[0], true
+	f.request.HIPCompiler, f.request.NeedAMD = f.launch.Argv[0], true
 	if err := f.hipEnvironment(); err != nil {
 		return err
 	}

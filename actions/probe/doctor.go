@@ -35,7 +35,7 @@ func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string,
 	} else if r.NeedCUDA {
 		d.fail("CUDA toolkit", f.CUDAError)
 	}
-	if r.NeedHIP {
+	if r.NeedAMD {
 		d.hip(w, f)
 	}
 	d.check("C++ compiler", f.CXX.Error, described(f.CXX))

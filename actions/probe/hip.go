@@ -120,7 +120,7 @@ func (w *hostEnv) findHIP() (drivers, looked []string) {
 // HIP_PLATFORM is always set: hipcc compiles for NVIDIA wherever it finds an nvcc.
 func (w *hostEnv) hipEnv() []string {
 	env := []string{"HIP_PLATFORM=amd"}
-	for _, name := range run.Names(run.HIP) {
+	for _, name := range run.Names(run.AMD) {
 		if v := w.env(name); v != "" {
 			env = append(env, name+"="+v)
 		}

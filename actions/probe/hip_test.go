@@ -10,6 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // rocmDir is a ROCm whose programs are scripts. hipcc prints the clang command that it makes and
@@ -51,7 +52,7 @@ echo ' "DIR/llvm/clang-offload-bundler" "-output=x"'
 
 func collectHIP(t *testing.T, vars map[string]string) (*hip.Compiler, string) {
 	t.Helper()
-	f, _, err := Collect(t.Context(), Request{NeedHIP: true, Env: env(vars)})
+	f, _, err := Collect(t.Context(), Request{NeedAMD: true, Env: env(vars)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func hipSteps(t *testing.T, called string) {
 		if k == nil {
 			t.Fatal(fault)
 		}
-		s := OpenSteps(memo, plan.Facts{HIP: k}, os.Environ(), nil)
+		s := OpenSteps(memo, plan.Facts{Installed: vendors.Installed{HIP: k}}, os.Environ(), nil)
 		if _, known := s.Runs[question.Key()]; !known {
 			if err := s.Query(t.Context(), []toolchain.Question{question}); err != nil {
 				t.Fatal(err)
@@ -143,7 +144,7 @@ func TestHIPWrapperIsAsked(t *testing.T) {
 	dir := t.TempDir()
 	wrapper := filepath.Join(dir, "clang-linker-wrapper")
 	write(t, wrapper, "#!/bin/sh\necho \"$*\"\ntr -d '\\000' <kbuild_input.o | grep -ac 'amdgcn-amd-amdhsa'\n", 0o755)
-	s := OpenSteps(dir, plan.Facts{HIP: &hip.Compiler{Driver: toolchain.Tool{Path: "/nowhere/hipcc"}}}, os.Environ(), nil)
+	s := OpenSteps(dir, plan.Facts{Installed: vendors.Installed{HIP: &hip.Compiler{Driver: toolchain.Tool{Path: "/nowhere/hipcc"}}}}, os.Environ(), nil)
 	q := toolchain.Question{Tool: "hip", Program: wrapper, Args: []string{"--dry-run"}, Offload: []string{"gfx906"}}
 	other := q
 	other.Offload = []string{"gfx90a"}
@@ -178,7 +179,7 @@ func TestHIPVersions(t *testing.T) {
 	for _, tt := range []struct{ want, driver, path string }{
 		{"", old, old}, {"15", old, old}, {"21", recent, recent},
 	} {
-		r := Request{NeedHIP: true, Env: env(vars), HIPVersion: tt.want, HIPCompiler: "hipcc"}
+		r := Request{NeedAMD: true, Env: env(vars), HIPVersion: tt.want, HIPCompiler: "hipcc"}
 		if tt.want != "" {
 			r.HIPAccepts = func(version string) bool { return strings.HasPrefix(version, tt.want) }
 			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})
@@ -196,7 +197,7 @@ func TestHIPVersions(t *testing.T) {
 			t.Errorf("clang %s: %s with %q", tt.want, f.HIP.Driver.Path, f.HIP.Env)
 		}
 	}
-	r := Request{NeedHIP: true, HIPVersion: "23", HIPAccepts: func(string) bool { return false },
+	r := Request{NeedAMD: true, HIPVersion: "23", HIPAccepts: func(string) bool { return false },
 		Env: env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})}
 	f, _, err := Collect(t.Context(), r)
 	if err != nil {

@@ -29,14 +29,14 @@ func (r Request) memo() (file string, key cache.Key) {
 	if home := r.Env("HOME"); home != "" {
 		env["HOME"] = home // clang may find configuration files there, now or later
 	}
-	for _, n := range run.Names(run.Probed | run.HIP) {
+	for _, n := range run.Names(run.Probed | run.AMD) {
 		env[n] = r.Env(n)
 	}
 	root := ""
 	if strings.Contains(r.Compiler+r.HostCompiler+r.HIPCompiler, "/") {
 		root = r.Root // relative paths start there
 	}
-	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, r.HIPCompiler, r.HIPVersion, r.NeedHIP, r.NeedHIPHeaders, env})
+	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, r.HIPCompiler, r.HIPVersion, r.NeedAMD, r.NeedHIPHeaders, env})
 	key = sha256.Sum256(b)
 	if r.MemoPath == "" {
 		return "", key
@@ -62,7 +62,7 @@ func (r Request) remembered() (f plan.Facts, observed []cache.Observation, ok bo
 // without a required toolkit are not stored: a toolkit that is installed later is then found by any
 // next run. Storing is best effort: without the memo the next run probes again.
 func (w *hostEnv) remember(f plan.Facts) []cache.Observation {
-	if w.trouble || w.doubt || w.req.NeedCUDA && f.CUDA == nil || w.req.NeedHIP && f.HIP == nil || w.req.NeedHIPHeaders && f.HIPHeaders == "" || f.CXX.Path == "" {
+	if w.trouble || w.doubt || w.req.NeedCUDA && f.CUDA == nil || w.req.NeedAMD && f.HIP == nil || w.req.NeedHIPHeaders && f.HIPHeaders == "" || f.CXX.Path == "" {
 		return nil
 	}
 	o := trace.NewObserver("/", w.began, len(w.read)+len(w.absent))

@@ -49,7 +49,7 @@ type Request struct {
 	HIPCompiler    string // hipcc or a clang, by name or path; "" is hipcc
 	HIPVersion     string // the manifest's constraint on clang's version
 	HIPAccepts     func(version string) bool
-	NeedHIP        bool
+	NeedAMD        bool
 	NeedHIPHeaders bool // some target is HIP for NVIDIA's GPUs
 	NeedNative     bool // look for GPUs
 	NativeCPU      bool // something is compiled for the processor of this machine
@@ -87,8 +87,8 @@ func Collect(ctx context.Context, r Request) (facts plan.Facts, observed []cache
 	for _, f := range r.Prebuilt {
 		facts.Prebuilt[f] = inspect(r.Root, f)
 		facts.Behind[f] = behind(ctx, r, f, facts.CUDA)
-		if !r.NeedHIP && holdsAMD(facts.Prebuilt[f]) {
-			r.NeedHIP = true // a program of host sources that links the file needs HIP's runtime
+		if !r.NeedAMD && holdsAMD(facts.Prebuilt[f]) {
+			r.NeedAMD = true // a program of host sources that links the file needs HIP's runtime
 			return Collect(ctx, r)
 		}
 	}
@@ -427,7 +427,7 @@ func (w *hostEnv) collect() plan.Facts {
 		f.CUDA, f.CUDAError = w.toolkit()
 		f.CUDAMisses = w.misses
 	}
-	if w.req.NeedHIP {
+	if w.req.NeedAMD {
 		f.HIP, f.HIPError = w.hip()
 	}
 	if w.req.NeedHIPHeaders {

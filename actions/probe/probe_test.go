@@ -20,6 +20,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // toolkitDir makes a toolkit of shell scripts in the layout of NVIDIA's installer, which says that
@@ -252,7 +253,9 @@ func TestDamagedMemo(t *testing.T) {
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
 	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	k := collect(t, r).CUDA
-	steps := func(keyEnv ...string) *Steps { return OpenSteps(r.MemoPath, plan.Facts{CUDA: k}, os.Environ(), keyEnv) }
+	steps := func(keyEnv ...string) *Steps {
+		return OpenSteps(r.MemoPath, plan.Facts{Installed: vendors.Installed{CUDA: k}}, os.Environ(), keyEnv)
+	}
 	if err := steps().Query(t.Context(), []toolchain.Question{{Tool: "nvcc", Args: []string{"--dryrun", "a.cu"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +295,9 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &cuda.Toolkit{NVCC: toolchain.Tool{Path: nvcc, ID: "1"}}
-	steps := func() *Steps { return OpenSteps(dir, plan.Facts{CUDA: k}, os.Environ(), nil) }
+	steps := func() *Steps {
+		return OpenSteps(dir, plan.Facts{Installed: vendors.Installed{CUDA: k}}, os.Environ(), nil)
+	}
 	ask := func(s *Steps, question string) toolchain.DryRun {
 		q := toolchain.Question{Tool: "nvcc", Args: []string{question}}
 		if err := s.Query(t.Context(), []toolchain.Question{q}); err != nil {

@@ -119,7 +119,7 @@ var headerOptions = []string{"-I", "-F", "-isystem", "-iquote", "-idirafter", "-
 func (p *request) frontEnd(args []string, source, output string) (argv []string, err error) {
 	n := len(args)
 	if n < 3 || args[n-3] != "-x" || args[n-1] != source ||
-		args[n-2] != "hip" && args[n-2] != "cuda" {
+		!slices.Contains(clang.Languages, args[n-2]) {
 		return nil, fmt.Errorf("kbuild does not know what clang compiles with %q", args)
 	}
 	for i := 0; i < n-3; i++ {

@@ -32,7 +32,7 @@ const (
 	Passed      Use = 1 << iota // commands see it
 	Keyed                       // it can change an output of a command: it is in keys
 	Probed                      // facts about the host environment depend on it
-	HIP                         // hipcc and clang read it for HIP; facts depend on it too
+	AMD                         // hipcc and clang read it for HIP; facts depend on it too
 	GPUs                        // it chooses which GPUs a program may use, and their numbers
 	NVCCOptions                 // options of nvcc
 	PassOptions                 // options of the programs that nvcc runs
@@ -53,7 +53,7 @@ const (
 // command gets a temporary folder of its own. MAKEFLAGS is not passed either. Only kbuild uses the
 // jobserver in it, and a token that a child takes and never returns stops the whole make.
 //
-// HIP are those of hipvars.pm and hipcc.pl of 5.2, and of clang 15.
+// AMD are those of hipvars.pm and hipcc.pl of 5.2, and of clang 15.
 var variables = [...]struct {
 	uses  Use
 	names []string
@@ -74,12 +74,12 @@ var variables = [...]struct {
 		"NV_NVVM_VERSION", "LLVMC_FLAGS", "NVASM_FLAGS", "DUMP_KNOBS_TO_FILE", "EDG_BASE",
 		"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG",
 		"GCC_EXTRA_DIAGNOSTIC_OUTPUT"}},
-	{HIP | Foreign, []string{"CCC_OVERRIDE_OPTIONS"}},
+	{AMD | Foreign, []string{"CCC_OVERRIDE_OPTIONS"}},
 	{Passed | Keyed | Probed | Foreign, []string{"COMPILER_PATH", "GCC_EXEC_PREFIX"}},
 	{Foreign, []string{"HIPCC_VERBOSE", "LD_PRELOAD", "CC_PRINT_OPTIONS", "CC_PRINT_HEADERS",
 		"CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT", "CC_PRINT_INTERNAL_STAT"}},
 	{Probed, []string{"CUDA_HOME", "CUDA_PATH"}},
-	{HIP, []string{"DEVICE_LIB_PATH", "HCC_AMDGPU_TARGET", "HIPCC_COMPILE_FLAGS_APPEND",
+	{AMD, []string{"DEVICE_LIB_PATH", "HCC_AMDGPU_TARGET", "HIPCC_COMPILE_FLAGS_APPEND",
 		"HIPCC_LINK_FLAGS_APPEND", "HIP_CLANG_HCC_COMPAT_MODE", "HIP_CLANG_INCLUDE_PATH",
 		"HIP_CLANG_PATH", "HIP_COMPILER", "HIP_COMPILE_CXX_AS_HIP", "HIP_DEVICE_LIB_PATH",
 		"HIP_LIB_PATH", "HIP_PATH", "HIP_ROCCLR_HOME", "HIP_RUNTIME", "HSA_PATH", "ROCM_PATH"}},

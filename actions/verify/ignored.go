@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 )
 
 // ignored reports whether no record needs a use of a path. A class of uses hides every fault in it,
@@ -39,7 +40,7 @@ func ignored(a *graph.Action, root string, u use) bool {
 		strings.HasPrefix(strings.TrimPrefix(u.place.real, root+"/"), "-f"):
 		// lto-wrapper opens each argument to see whether it is an object, even the options that the
 		// linker's plugin passes
-	case strings.HasPrefix(u.Program, "clang") && otherVendor(a, u.place.real):
+	case strings.HasPrefix(u.Program, "clang") && clang.ProbesForOther(a, u.place.real):
 		// clang looks for a CUDA toolkit and for ROCm at each start, whatever it compiles
 	default:
 		return false
@@ -48,19 +49,3 @@ func ignored(a *graph.Action, root string, u use) bool {
 }
 
 var unusedByCollect2 = []string{"nm", "gnm", "strip", "gstrip"}
-
-// otherVendor reports whether clang probes name to find the toolkit of a vendor, and a compiles
-// nothing for that vendor's GPUs.
-func otherVendor(a *graph.Action, name string) bool {
-	// a clang beside nvcc is the host compiler
-	cuda, hip := slices.Contains(a.Tools, "clang"), slices.Contains(a.Tools, "hip")
-	switch base := path.Base(name); {
-	case strings.HasPrefix(name, "/usr/local/cuda"), within(name, "/usr/lib/cuda"),
-		base == "ptxas", base == "cuda.h", within(name, "/usr/nvvm"):
-		return !cuda
-	case name == "/opt", strings.HasPrefix(name, "/opt/rocm"), base == ".hipVersion",
-		strings.HasSuffix(name, "/share/hip/version"):
-		return !hip
-	}
-	return false
-}

@@ -7,7 +7,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -105,9 +104,6 @@ func (b *builder) twice(t *target, w, a *graph.Action, file string) {
 	b.problems.Bothf(t.Pos, manifest.Pos(w.Pos), w.Target+" writes it first", "Rename one of the two.",
 		"%s and %s both write %s", w.Target, t.Label, file)
 }
-
-// ToolkitTool is the name of Toolkit.Parts among the tools of an action.
-const ToolkitTool = nvcc.Toolkit
 
 // NativeTool names this machine's processor among the tools of an action that generates code for
 // it.

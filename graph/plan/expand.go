@@ -74,7 +74,7 @@ func (b *builder) lacksNVIDIA() bool {
 // something prebuilt.
 func (b *builder) anyDevice() bool {
 	return b.facts.AnyStatic() || slices.ContainsFunc(b.project.Targets, func(t *manifest.Target) bool {
-		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, toolchain.IsDevice)
+		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, manifest.Source.IsDevice)
 	})
 }
 
@@ -126,7 +126,7 @@ func (b *builder) expandOne(t *target, code gencode.Code, pos manifest.Pos) []ge
 // inheritCodes returns the codes of the libraries that a target without a gencode uses. A target
 // with device sources of its own must set its codes.
 func (b *builder) inheritCodes(t *target) toolchain.Codes {
-	if slices.ContainsFunc(t.Sources, toolchain.IsDevice) {
+	if slices.ContainsFunc(t.Sources, manifest.Source.IsDevice) {
 		if len(t.Gencode.Code) == 0 { // otherwise the reason was reported
 			b.problems.Errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.Label)
 		}

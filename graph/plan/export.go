@@ -38,7 +38,7 @@ type Export struct {
 // Links describes what a link with a static library must add. That of a shared library adds nothing
 // and names the runtime that it loads.
 type Links struct {
-	CUDA, HIP  bool // needs that runtime
+	CUDA, AMD  bool // needs that runtime
 	DeviceLink bool // has device code to link
 	Always     bool // links all objects of the archive
 	Closed     bool // its device code and that of its dependencies is linked already
@@ -150,12 +150,12 @@ func (b *builder) exportStatic(t *target, e *Export) {
 	}
 	libs := b.deviceLibs(&t.Target, t.LibDirs)
 	e.Links = Links{
-		HIP: t.IsAMD() && slices.ContainsFunc(t.Sources, toolchain.IsDevice), CUDA: !t.IsAMD() && b.usesCUDA(t, l),
+		AMD: t.IsAMD() && slices.ContainsFunc(t.Sources, manifest.Source.IsDevice), CUDA: !t.IsAMD() && b.usesCUDA(t, l),
 		DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink, LTO: own.LTO, Runtime: t.CudaRT, HostLTO: hostLTO(t),
 		Libs: t.Libs, LibDirs: t.LibDirs,
 		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
 	}
-	if own.LTO && !e.Links.HIP {
+	if own.LTO && !e.Links.AMD {
 		e.Links.Arithmetic, e.Links.Floats = b.exportFloats(t)
 	}
 	if k := b.nvidia.info; e.Links.CUDA {
@@ -209,8 +209,8 @@ func (b *builder) exportFloats(t *target) (arithmetic string, options []string) 
 func (b *builder) exportPrebuilt(t *target, e *Export) {
 	e.Shared = t.SharedFile != ""
 	linked, open := b.linkInputOf(t, &t.Target)
-	if hip := slices.ContainsFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() }); hip {
-		e.Links.HIP, open = true, true
+	if amd := slices.ContainsFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() }); amd {
+		e.Links.AMD, open = true, true
 	} else if e.Links.CUDA = !e.Shared && len(t.Library.Members) > 0; e.Links.CUDA {
 		e.Links.CUDADirs = b.nvidia.info.LibDirs
 	}

@@ -6,27 +6,18 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // Facts holds everything that the planner knows about the host environment. actions/probe collects
 // it before planning; tests write it by hand. The planner looks nothing up.
 type Facts struct {
-	CUDA       *cuda.Toolkit    // nil if none was found or none is needed
-	CUDAError  string           // why CUDA is nil: what was searched for, where, and what to do
-	CUDAMisses toolchain.Missed // the attribute of the toolchain block that no toolkit satisfies
-	HIP        *hip.Compiler    // nil if none was found or none is needed
-	HIPError   string           // why HIP is nil
+	vendors.Installed // compilers of device code
 
-	// Folder with HIP's headers for NVIDIA's GPUs; "" if none was found or none is needed.
-	HIPHeaders string
-	CXX, CC    toolchain.Tool // host compilers for C++ and C sources and for links
-	AR         toolchain.Tool
-	HostLTO    HostLTO // what CXX needs to optimise across files
+	CXX, CC toolchain.Tool // host compilers for C++ and C sources and for links
+	AR      toolchain.Tool
+	HostLTO HostLTO // what CXX needs to optimise across files
 
-	// What NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS add to every nvcc command.
-	NVCCFlags   []string
 	LinkDepfile bool // the linker supports --dependency-file
 
 	// The linker is GNU ld: with --verbose it prints which files it probed.

@@ -77,7 +77,7 @@ func (b *builder) members(t *target) []string {
 	}
 	var host, device []string
 	for _, o := range t.Objects {
-		if toolchain.IsDevice(o.Source) {
+		if o.Source.IsDevice() {
 			device = append(device, o.Path)
 		} else {
 			host = append(host, o.Path)

@@ -200,7 +200,7 @@ func (b *builder) checkFinal(t *target, l linkage) {
 		return
 	}
 	for _, u := range slices.Concat(l.statics, l.shared) {
-		final := slices.ContainsFunc(u.Sources, func(s manifest.Source) bool { return toolchain.IsDevice(s) && (u.Shared || s.Mode == "whole") })
+		final := slices.ContainsFunc(u.Sources, func(s manifest.Source) bool { return s.IsDevice() && (u.Shared || s.Mode == "whole") })
 		if !final || u.IsAMD() != t.IsAMD() {
 			continue
 		}
@@ -225,7 +225,7 @@ func (t *target) runsOn(want gencode.Code) bool {
 // checkVendors rejects a link of CUDA and HIP code.
 func (b *builder) checkVendors(t *target, l linkage) {
 	for _, u := range l.statics {
-		if slices.ContainsFunc(u.Sources, toolchain.IsDevice) && u.IsAMD() != t.IsAMD() {
+		if slices.ContainsFunc(u.Sources, manifest.Source.IsDevice) && u.IsAMD() != t.IsAMD() {
 			b.problems.Bothf(t.Attr("gencode"), u.Attr("gencode"), u.Label+" says what it ships", "Make a library for each vendor, of the same sources.",
 				"%s ships %s, and %s ships %s", t.Label, t.Vendor(), u.Label, u.Vendor())
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -63,10 +64,10 @@ func (b *builder) moduleOptions(t *target) modinfo.Options {
 	}
 	f := t.FloatOptions()
 	return modinfo.Options{
-		Std: t.DeviceStd, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, t.AnySource()), Defines: b.local(toolchain.Defines(own.Defines)), Includes: b.local(slices.Concat(t.Includes, t.PrivateIncludes)),
-		ArchList: b.local(toolchain.CodeNames(t.Gencode.ArchList)), FastMath: t.FastMath,
+		Std: t.DeviceStd, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, t.AnySource()), Defines: b.build.Local(toolchain.Defines(own.Defines)), Includes: b.build.Local(slices.Concat(t.Includes, t.PrivateIncludes)),
+		ArchList: b.build.Local(toolchain.CodeNames(t.Gencode.ArchList)), FastMath: t.FastMath,
 		FTZ: f.FTZ, PrecDiv: f.PrecDiv, PrecSqrt: f.PrecSqrt, FMAD: f.FMAD,
-		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: b.flags(own.Flags),
+		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: vendors.Flags(b.build, own.Flags),
 	}
 }
 
@@ -81,23 +82,9 @@ func (b *builder) partitions(t *target) []modinfo.Partition {
 		i := slices.IndexFunc(out, func(p modinfo.Partition) bool { return p.Name == s.Partition })
 		if i < 0 {
 			i = len(out)
-			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Std: s.Std, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, s), Defines: b.local(toolchain.Defines(s.Defines)), Includes: b.local(s.Includes), Flags: b.flags(s.Flags)})
+			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Std: s.Std, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, s), Defines: b.build.Local(toolchain.Defines(s.Defines)), Includes: b.build.Local(s.Includes), Flags: vendors.Flags(b.build, s.Flags)})
 		}
 		out[i].Sources = append(out[i].Sources, s.Path)
-	}
-	return out
-}
-
-func (b *builder) flags(f *manifest.Flags) modinfo.Flags {
-	return modinfo.Flags{NVCC: b.local(f.NVCC), CICC: b.local(f.CICC), PTXAS: b.local(f.PTXAS), NVLink: b.local(f.NVLink),
-		HIP: b.local(f.HIP), LLD: b.local(f.LLD), Host: b.local(f.Host)}
-}
-
-// local returns list with paths of the project made relative to it. The result is never nil.
-func (b *builder) local(list []string) []string {
-	out := []string{}
-	for _, s := range list {
-		out = append(out, strings.ReplaceAll(s, b.project.Root+"/", ""))
 	}
 	return out
 }

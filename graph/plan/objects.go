@@ -15,12 +15,9 @@ func (b *builder) compileAll(t *target) {
 	for _, s := range t.Sources {
 		o := toolchain.Object{Path: b.build.ObjectPath(&t.Target, s), Source: s}
 		switch {
-		case s.Language == "hip" && !t.IsAMD():
-			b.problems.Errorf(s.Pos, `Give it code, such as code = ["gfx90a"], or ["sm_80"] for NVIDIA's GPUs.`, "%s is HIP, and %s ships none", s.Path, t.Label)
-			continue
-		case toolchain.IsDevice(s):
+		case s.IsDevice():
 			tc := b.nvidia
-			if s.Language == "hip" {
+			if s.Language == b.amd.info.Language {
 				tc = b.amd
 			}
 			c := tc.Compile(toolchain.CompileRequest{Build: b.build, Sources: common, Target: &t.Target, Source: s, Output: o.Path})
@@ -60,8 +57,8 @@ func (b *builder) sources(t *target) toolchain.Sources {
 }
 
 // hostCompile returns the compile of a source without device code; nil if a problem was reported.
-// The host sources of a target with AMD code are compiled by the HIP compiler's clang, with HIP's
-// headers. The assembler alone writes no dependency file.
+// The host sources of a target with AMD code are compiled by the toolchain's clang, with its headers.
+// The assembler alone writes no dependency file.
 func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
 	vendor := b.vendorOf(t).info
 	cc, tool, env, language := vendor.CXX, vendor.Tool, vendor.Env, toolchain.LanguageFlag(s)
@@ -78,8 +75,8 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 	if cc.Path == "" {
 		if !t.IsAMD() {
 			b.problems.Errorf(s.Pos, cc.Error, "no compiler for the %s sources of %s", s.Language, t.Label)
-		} else if b.build.Once(toolchain.NoHIP) {
-			b.problems.Errorf(s.Pos, cc.Error, "no HIP compiler was found")
+		} else if b.build.Once(toolchain.NoCompiler) {
+			b.problems.Errorf(s.Pos, cc.Error, "%s", vendor.None)
 		}
 		return nil
 	}

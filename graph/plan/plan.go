@@ -35,7 +35,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		targets: map[string]*target{},
 		bases:   map[string][]*target{},
 	}
-	b.nvidia.Toolchain, b.amd.Toolchain = f.toolchains(p)
+	b.nvidia.Toolchain, b.amd.Toolchain = f.Toolchains(p)
 	b.nvidia.info, b.amd.info = b.nvidia.Info(), b.amd.Info()
 	b.graph.Pools = map[string]int{graph.DeviceLinkPool: 0, graph.GPUPool: 1}
 	b.collect()
@@ -72,8 +72,8 @@ func distinct(list manifest.Diagnostics) (out manifest.Diagnostics) {
 
 func (b *builder) collect() {
 	for _, mt := range b.project.Targets {
-		t := &target{isHIPForNVIDIA: mt.HIPForNVIDIA(), Target: toolchain.Target{
-			Target: b.facts.asCUDA(mt), Label: mt.Label(), Library: b.facts.Prebuilt[mt.Archive+mt.SharedFile]}}
+		t := &target{written: mt, Target: toolchain.Target{
+			Target: b.facts.Translate(mt), Label: mt.Label(), Library: b.facts.Prebuilt[mt.Archive+mt.SharedFile]}}
 		b.targets[t.Label] = t
 		base := string(t.Kind) + "." + t.Base
 		b.bases[base] = append(b.bases[base], t)
@@ -142,7 +142,7 @@ func (b *builder) target(t *target) {
 	if t.node.Unbuilt = t.unbuilt; t.unbuilt != "" {
 		return
 	}
-	b.checkHIPHeaders(t)
+	b.facts.CheckHeaders(b.build, &b.problems, t.written)
 	switch t.Kind {
 	case manifest.Generate:
 		b.generate(t)

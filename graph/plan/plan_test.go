@@ -16,6 +16,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -130,7 +131,7 @@ func usualFacts() plan.Facts {
 		archs = append(archs, c)
 	}
 	return plan.Facts{
-		CUDA: &cuda.Toolkit{NVCC: toolchain.Tool{Path: "nvcc"}, HostCXX: toolchain.Tool{Path: "g++-11"}, Version: "11.8", Archs: archs},
-		CXX:  toolchain.Tool{Path: "g++"}, CC: toolchain.Tool{Path: "gcc"}, AR: toolchain.Tool{Path: "ar"},
+		Installed: vendors.Installed{CUDA: &cuda.Toolkit{NVCC: toolchain.Tool{Path: "nvcc"}, HostCXX: toolchain.Tool{Path: "g++-11"}, Version: "11.8", Archs: archs}},
+		CXX:       toolchain.Tool{Path: "g++"}, CC: toolchain.Tool{Path: "gcc"}, AR: toolchain.Tool{Path: "ar"},
 	}
 }

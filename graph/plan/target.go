@@ -23,7 +23,7 @@ type target struct {
 	include []string // include folders of its consumers
 	embeds  []string // objects of embedded modules
 
-	isHIPForNVIDIA bool // has HIP sources that are compiled as CUDA
+	written *manifest.Target // as in the manifest: see vendors.Translate
 
 	round  int   // number of the last walk that visited it
 	behind int   // number of the last walk that skipped its dependencies

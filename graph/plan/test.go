@@ -72,7 +72,7 @@ func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
 			}
 		}
 	}
-	nvidia, _ := f.toolchains(p)
+	nvidia, _ := f.Toolchains(p)
 	dirs = appendNew(dirs, nvidia.Info().LibDirs...)
 	return slices.DeleteFunc(dirs, func(dir string) bool { return ofSystem(dir) || path.Base(dir) == "stubs" })
 }

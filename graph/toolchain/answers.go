@@ -30,7 +30,7 @@ func (a *Answers) text(q Question) (string, error) {
 	case run.Misparsed != "":
 		return "", errors.New(run.Misparsed)
 	case run.Error != "":
-		return "", DriverError{q.Tool, run.Error}
+		return "", DriverError{q.By, run.Error}
 	}
 	return run.Text, nil
 }
@@ -39,11 +39,9 @@ func (a *Answers) text(q Question) (string, error) {
 var ErrNotQueried = errors.New("it was not asked for its steps")
 
 // DriverError is the error that a driver printed instead of its steps.
-type DriverError struct{ tool, Printed string }
+type DriverError struct{ by, Printed string }
 
-func (e DriverError) Error() string {
-	return map[string]string{"nvcc": "nvcc --dryrun", "hip": "hipcc -###", "clang": "clang -###"}[e.tool] + ": " + e.Printed
-}
+func (e DriverError) Error() string { return e.by + ": " + e.Printed }
 
 // Learn returns the passes that read parses from the dry run of q. Each dry run is parsed once.
 func Learn[P any](a *Answers, q Question, read func(text string) (*P, error)) (*P, error) {

@@ -8,7 +8,7 @@ import (
 
 // An answer is read once; a question without one is asked once.
 func TestAnswers(t *testing.T) {
-	question := func(arg string) Question { return Question{Tool: "nvcc", Args: []string{arg}} }
+	question := func(arg string) Question { return Question{Tool: "nvcc", By: "nvcc --dryrun", Args: []string{arg}} }
 	a := &Answers{Runs: map[string]DryRun{
 		question("good").Key():      {Text: "steps"},
 		question("error").Key():     {Error: "no such option"},

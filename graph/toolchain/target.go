@@ -193,12 +193,9 @@ func (t *Target) InstanceName() string {
 // Folder returns the folder of a target's objects: library.solver, module.gemm.f16.64.
 func (t *Target) Folder() string { return string(t.Kind) + "." + t.InstanceName() }
 
-// IsDevice reports whether s is a source with device code.
-func IsDevice(s manifest.Source) bool { return s.Language == "cuda" || s.Language == "hip" }
-
 // IsRelocatable reports whether the object of s takes part in a device link.
 func IsRelocatable(s manifest.Source) bool {
-	return IsDevice(s) && (s.Mode == "rdc" || s.Mode == "lto")
+	return s.IsDevice() && (s.Mode == "rdc" || s.Mode == "lto")
 }
 
 // Codes is a gencode with its sets expanded, by kind. Each list is in ascending order without

@@ -17,8 +17,8 @@ import (
 )
 
 // The planner knows targets, their dependencies, and the files and codes that these bring to a
-// link. It does not know how nvcc, hipcc or clang compile and link device code: for that it has a
-// table of toolchains, values of the interface Toolchain.
+// link. It does not know how nvcc, hipcc or clang compile and link device code: for that it has
+// values of the interface Toolchain, from package vendors.
 //
 // A toolchain gets requests, structs with all that it needs, and returns values: the actions of its
 // passes in order, the problems that it found, and what its next request needs to know, such as the
@@ -33,7 +33,7 @@ import (
 // which options.
 //
 // To add a toolchain, write a package with the type of what is installed and the methods of Toolchain; give
-// the planner's table a line for it; and have actions/probe find it. Dry runs are recorded in its
+// package vendors a line for it; and have actions/probe find it. Dry runs are recorded in its
 // testdata and parsed by it alone (see dryruntest). Plans of it are goldens in graph/plan.
 //
 // Exceptions: clang for CUDA gets the toolchain of nvcc as a field, since nvlink links prebuilt code
@@ -76,8 +76,8 @@ type Build struct {
 	Reported     map[string]bool // problems that concern the whole plan, and are reported once
 }
 
-// Problems that are reported once: with the CUDA toolkit, and with the HIP compiler.
-const NoToolkit, NoHIP = "cuda", "hip"
+// Problems that are reported once: with the CUDA toolkit, and with the compiler for AMD's GPUs.
+const NoToolkit, NoCompiler = "toolkit", "compiler"
 
 // Once reports whether a problem is not reported yet.
 func (b *Build) Once(problem string) bool {
@@ -89,11 +89,22 @@ func (b *Build) Once(problem string) bool {
 	return first
 }
 
+// Local returns list with paths of the project made relative to it. The result is never nil.
+func (b *Build) Local(list []string) []string {
+	out := []string{}
+	for _, s := range list {
+		out = append(out, strings.ReplaceAll(s, b.Root+"/", ""))
+	}
+	return out
+}
+
 // Info describes an installed toolchain.
 type Info struct {
-	Missing string // why it is not installed; "" if it is
-	Version string
-	Emits   []string // kinds of files of modules for its GPUs
+	Language string // of the sources that it compiles
+	None     string // "no HIP compiler was found"
+	Missing  string // why it is not installed; "" if it is
+	Version  string
+	Emits    []string // kinds of files of modules for its GPUs
 
 	Opt       Levels
 	NoModules bool // it makes none of them, and reports that
@@ -322,7 +333,8 @@ var FirstHeaders = []string{"cuda_runtime.h", "__clang_cuda_runtime_wrapper.h", 
 
 // Question is a dry run query to a compiler driver.
 type Question struct {
-	Tool    string   // "nvcc", "hip" or "clang"
+	Tool    string   // the name of the driver among tools: "nvcc"
+	By      string   // its command in messages: "nvcc --dryrun"
 	Args    []string // of the driver
 	Program string   // a program that the driver runs, queried in its place; "" is the driver
 

@@ -162,6 +162,9 @@ type Source struct {
 	Pos      Pos            // of the element in the sources attribute, or of the attribute
 }
 
+// IsDevice reports whether s is a source with device code.
+func (s Source) IsDevice() bool { return s.Language == "cuda" || s.Language == "hip" }
+
 // Target is an evaluated library, executable, module, prebuilt or generate block.
 type Target struct {
 	Kind Kind

@@ -126,7 +126,7 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	if hip && s.Language == "cuda" {
 		s.Language = "hip"
 	}
-	if s.Language != "cuda" && s.Language != "hip" {
+	if !s.IsDevice() {
 		s.Mode = ""
 	}
 	return s.Generated != "" || l.mustExist(s.Path, rng)

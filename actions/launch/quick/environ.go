@@ -58,7 +58,7 @@ func environ() []string {
 	for _, e := range os.Environ() {
 		_, value, _ := strings.Cut(e, "=")
 		if strings.HasPrefix(e, "KBUILD_") || strings.HasPrefix(e, "CUDA_") ||
-			run.Matters(e, run.HIP|run.Launched) || value != "" && run.Matters(e, run.Foreign) {
+			run.Matters(e, run.AMD|run.Launched) || value != "" && run.Matters(e, run.Foreign) {
 			env = append(env, e)
 		}
 	}

@@ -207,7 +207,7 @@ const Placeholder = "The device code of this object belongs here: kbuild puts it
 // The extensions of the files with the device code that replaces the placeholder: of HIP, of CUDA,
 // and of relocatable code of the new offload driver.
 const (
-	HIPCode     = ".hipfb"
+	BundleCode  = ".hipfb"
 	CUDACode    = ".clang.fatbin"
 	OffloadCode = ".offload"
 )

@@ -68,7 +68,7 @@ func (s *Split) Host(placeholder string) string {
 }
 
 // placeholderName is the file of the placeholder while host code is compiled.
-const placeholderName = "placeholder" + HIPCode
+const placeholderName = "placeholder" + BundleCode
 
 // Pack plans the action that packs the code of all architectures into one file.
 func (s *Split) Pack(kind graph.Kind, argv, inputs []string, output string) {

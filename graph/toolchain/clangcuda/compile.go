@@ -84,7 +84,7 @@ func (k *Toolchain) Compile(r toolchain.CompileRequest) (c toolchain.Compiled) {
 		err = b.OptedOut(t)
 	}
 	if err == nil {
-		q := toolchain.Question{Tool: "clang", Args: clang.Query(whole.Argv, "", s.Path, r.Output)}
+		q := toolchain.Question{Tool: "clang", By: "clang -###", Args: clang.Query(whole.Argv, "", s.Path, r.Output)}
 		whole.Work.Driver.DryRunKey = q.Key()
 		passes, err = toolchain.Learn(&b.Answers, q, func(text string) (*Passes, error) {
 			return LearnCompile(text, append(whole.Argv[:1:1], q.Args...), codes)

@@ -24,25 +24,25 @@ type Toolchain struct {
 
 // Info implements toolchain.Toolchain.
 func (k *Toolchain) Info() (i toolchain.Info) {
-	i.Emits = []string{"hsaco", "fatbin", "bitcode"}
+	i.Language, i.None, i.Emits = Tool, "no HIP compiler was found", []string{"hsaco", "fatbin", "bitcode"}
 	i.CXX.Error, i.Defines = k.Missing, []string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}
 	if k.Compiler == nil {
-		i.Missing = "no HIP compiler was found. " + k.Missing
+		i.Missing = i.None + ". " + k.Missing
 		return i
 	}
 	tool := func(t toolchain.Tool) modinfo.Tool {
 		return modinfo.Tool{Name: path.Base(t.Path), Version: t.Version, Digest: t.ID}
 	}
 	i.Version, i.Compiler, i.HostCompiler = k.Clang.Version, tool(k.Driver), tool(k.Clang)
-	i.Opt, i.CXX, i.Tool, i.Env, i.Includes = k.levels(), k.Clang, "hip", k.Environ(), k.Includes
+	i.Opt, i.CXX, i.Tool, i.Env, i.Includes = k.levels(), k.Clang, Tool, k.Environ(), k.Includes
 	i.CXX.Family = "clang"
 	return i
 }
 
 // Ready reports whether there is a compiler. If there is none, it reports that at pos.
 func (k *Toolchain) Ready(b *toolchain.Build, p *toolchain.Plan, pos manifest.Pos) bool {
-	if k.Compiler == nil && b.Once(toolchain.NoHIP) {
-		p.Errorf(pos, k.Missing, "no HIP compiler was found")
+	if k.Compiler == nil && b.Once(toolchain.NoCompiler) {
+		p.Errorf(pos, k.Missing, "%s", k.Info().None)
 	}
 	return k.Compiler != nil
 }
@@ -68,6 +68,10 @@ func (k *Toolchain) Check(toolchain.CheckRequest) (c toolchain.Checked) { return
 // Compile implements toolchain.Toolchain.
 func (k *Toolchain) Compile(r toolchain.CompileRequest) (c toolchain.Compiled) {
 	t, s, b := r.Target, r.Source, r.Build
+	if !t.IsAMD() {
+		c.Errorf(s.Pos, `Give it code, such as code = ["gfx90a"], or ["sm_80"] for NVIDIA's GPUs.`, "%s is HIP, and %s ships none", s.Path, t.Label)
+		return c
+	}
 	if !k.Ready(b, &c.Plan, s.Pos) {
 		return c
 	}
@@ -76,7 +80,7 @@ func (k *Toolchain) Compile(r toolchain.CompileRequest) (c toolchain.Compiled) {
 	c.NotBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
 	k.checkLibs(b, &c.Plan, t)
 	o := k.options(&c.Plan, t, s, r.Searched(s))
-	whole := r.Command(codes, k.compileArgv(r.Compile(codes), clang.ID(t.Label, s.Path, s.Partition), o), k.Environ(), "hip")
+	whole := r.Command(codes, k.compileArgv(r.Compile(codes), clang.ID(t.Label, s.Path, s.Partition), o), k.Environ(), Tool)
 	c.OK = true
 	u := clang.Unit(b.NewUnit(&c.Plan, whole, r.Output), t, s, s.Flags.HIP)
 
@@ -97,7 +101,7 @@ func (k *Toolchain) Compile(r toolchain.CompileRequest) (c toolchain.Compiled) {
 		k.refused(&c.Plan, t, e)
 		return c
 	}
-	clang.InOnePiece(u, clang.Whole{Target: t, Language: "hip", By: "hipcc", Why: err, Flags: s.Flags.HIP,
+	clang.InOnePiece(u, clang.Whole{Target: t, Language: Tool, By: "hipcc", Why: err, Flags: s.Flags.HIP,
 		Choose: []string{"device-lib", "rocm-path", "builtin-bitcode"}, Fix: "Remove it and set HIP_DEVICE_LIB_PATH or ROCM_PATH instead.",
 		Libs: k.DeviceLibs, Ships: codes, Codes: codes})
 	return c
@@ -108,7 +112,7 @@ func (k *Toolchain) learn(b *toolchain.Build, t *toolchain.Target, whole *graph.
 	if err := b.OptedOut(t); err != nil {
 		return nil, err
 	}
-	q := toolchain.Question{Tool: "hip", Args: clang.Query(argv, b.Root, whole.Inputs[0], output)}
+	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Args: clang.Query(argv, b.Root, whole.Inputs[0], output)}
 	whole.Work.Driver.DryRunKey = q.Key()
 	passes, err := toolchain.Learn(&b.Answers, q, func(text string) (*Passes, error) {
 		p, err := LearnCompile(text, append(argv[:1:1], q.Args...), codes)
@@ -156,7 +160,7 @@ func (k *Toolchain) refused(p *toolchain.Plan, t *toolchain.Target, e toolchain.
 
 // checkLibs reports device libraries that clang cannot read, unless t's flags select others.
 func (k *Toolchain) checkLibs(b *toolchain.Build, p *toolchain.Plan, t *toolchain.Target) {
-	if k.CompileFault != "" && LibFolders(t.Flags.HIP) == nil && b.Once(toolchain.NoHIP) {
+	if k.CompileFault != "" && LibFolders(t.Flags.HIP) == nil && b.Once(toolchain.NoCompiler) {
 		p.Errorf(t.Pos, k.CompileFault, "%s cannot compile device code here", k.Driver.Path)
 	}
 }

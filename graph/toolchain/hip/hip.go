@@ -14,6 +14,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 )
 
+// Tool is the name of the compiler among the tools of an action and in queries, and that of its
+// language in manifests and commands.
+const Tool = "hip"
+
 // modeArgs returns the options of a mode. -fgpu-rdc keeps the device code as LLVM bitcode, which
 // lld links and optimises as a whole. -foffload-lto prepares it for that (whole-program
 // visibility).
@@ -33,7 +37,7 @@ func (k *Compiler) compileArgv(c toolchain.Compile, id string, o toolchain.Optio
 	argv := append([]string{k.Driver.Path}, offloadArchs(c.Codes)...)
 	argv = append(argv, modeArgs(c.Mode)...)
 	argv = append(argv, clang.Args(o)...)
-	argv = append(argv, clang.CUID+id, "-MD", "-MF", c.Depfile, "-c", "-x", "hip", c.Source)
+	argv = append(argv, clang.CUID+id, "-MD", "-MF", c.Depfile, "-c", "-x", Tool, c.Source)
 	return append(argv, "-o", c.Output)
 }
 

@@ -65,7 +65,7 @@ func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 		h.packaged = h.isNew
 		h.checkLinker()
 	}
-	l.Host, l.Env, l.Tools = r.Host, k.Environ(), []string{"hip"}
+	l.Host, l.Env, l.Tools = r.Host, k.Environ(), []string{Tool}
 	l.Work.Driver = &graph.Driver{Ships: toolchain.CodeNames(t.Codes.GFX)}
 	command := h.inOnePiece(r, &l)
 	var err error
@@ -129,7 +129,7 @@ func (h *link) looksIntoArchives() bool {
 
 // checkLinker reports an lld that cannot read clang's output.
 func (h *link) checkLinker() {
-	if h.LinkFault != "" && h.b.Once(toolchain.NoHIP) {
+	if h.LinkFault != "" && h.b.Once(toolchain.NoCompiler) {
 		h.p.Errorf(h.t.Attr("mode"), h.LinkFault, "%s cannot link device code here", h.Driver.Path)
 	}
 }
@@ -140,7 +140,7 @@ func (h *link) learn() (*Link, error) {
 		return nil, err
 	}
 	argv := h.linkArgv(h.t.Codes.GFX, h.mode, h.options(), []string{toolchain.QueryInput}, toolchain.AskOutput)
-	q := toolchain.Question{Tool: "hip", Args: clang.Query(argv, "", "", "")}
+	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Args: clang.Query(argv, "", "", "")}
 	h.asked = q.Key()
 	link, err := toolchain.Learn(&h.b.Answers, q, func(text string) (*Link, error) {
 		return LearnLink(text, append(argv[:1:1], q.Args...), h.codes, h.isNew)
@@ -211,7 +211,7 @@ func checkCoverage(p *toolchain.Plan, t, u *toolchain.Target) {
 // unit returns the unit for splitting the link. Its folder is the parent of all intermediates,
 // because several links share some of them.
 func (h *link) unit() toolchain.Unit {
-	u := h.b.NewUnit(h.p, &graph.Action{Name: h.t.Name, Mode: h.mode, Archs: toolchain.CodeNames(h.t.Codes.GFX), Argv: h.plain, Env: h.Environ(), Tools: []string{"hip"},
+	u := h.b.NewUnit(h.p, &graph.Action{Name: h.t.Name, Mode: h.mode, Archs: toolchain.CodeNames(h.t.Codes.GFX), Argv: h.plain, Env: h.Environ(), Tools: []string{Tool},
 		Work: graph.Work{Driver: &graph.Driver{DryRunKey: h.asked}}}, "")
 	u.Dir = h.b.Out(graph.PartsDir)
 	return u

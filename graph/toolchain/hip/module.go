@@ -95,7 +95,7 @@ func (m *module) finish(s *manifest.Source, kind string, code []toolchain.Artifa
 	whole := toolchain.Artifact{Path: m.ArtifactPath(m.t, s, "", "fatbin"), Kind: "fatbin"}
 	argv, inputs := how.Bundle.Pack(files, whole.Path)
 	m.Emit(&graph.Action{Kind: graph.Bundle, Name: path.Base(whole.Path), Archs: toolchain.CodeNames(m.t.Codes.GFX), Mode: m.t.Mode,
-		Argv: argv, Env: m.Environ(), Inputs: inputs, Outputs: []string{whole.Path}, Tools: []string{"hip"}})
+		Argv: argv, Env: m.Environ(), Inputs: inputs, Outputs: []string{whole.Path}, Tools: []string{Tool}})
 	if s != nil {
 		whole.Source = s.Path
 	}
@@ -129,7 +129,7 @@ func (m *module) fault(err error) {
 
 // emit plans the code objects, or the bitcode, of one source.
 func (m *module) emit(s *manifest.Source, kind string) (arts []toolchain.Artifact) {
-	if s.Language != "hip" {
+	if s.Language != Tool {
 		m.Errorf(s.Pos, "Put host code into a library or an executable.", "%s of %s is no HIP source", s.Path, m.t.Label)
 		return nil
 	}
@@ -144,14 +144,14 @@ func (m *module) emit(s *manifest.Source, kind string) (arts []toolchain.Artifac
 	m.checkLibs(m.Build, &m.Plan, m.t)
 	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: m.t.Codes.GFX}
 	whole := &graph.Action{Name: s.Path, Mode: mode, Env: m.Environ(), Inputs: []string{s.Path}, OrderOnly: m.Headers, SearchDirs: inc,
-		Tools: []string{"hip"}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}
+		Tools: []string{Tool}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}
 	passes, err := m.learnModule(whole, m.compileArgv(c, "", m.options(&m.Plan, m.t, *s, inc)), c)
 	if err != nil {
 		m.fault(err)
 		return nil
 	}
 	u := m.NewUnit(&m.Plan, whole, m.ArtifactPath(m.t, s, "", kind))
-	split := clang.NewSplit(clang.Unit(u, m.t, *s, s.Flags.HIP), "hip", passes.Passes)
+	split := clang.NewSplit(clang.Unit(u, m.t, *s, s.Flags.HIP), Tool, passes.Passes)
 	for _, code := range m.t.Codes.GFX {
 		out := m.ArtifactPath(m.t, s, toolchain.FileName(code.String()), ending)
 		split.Device(code, out)

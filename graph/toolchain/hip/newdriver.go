@@ -153,7 +153,7 @@ func (p *Passes) AskWrapper(codes []gencode.Code) (q toolchain.Question, ok bool
 // askWrapper returns the dry run query for a command of clang-linker-wrapper, with code for the
 // architectures in place of its input.
 func askWrapper(wrapper []string, input string, codes []gencode.Code) toolchain.Question {
-	q := toolchain.Question{Tool: "hip", Program: wrapper[0], Args: []string{"--dry-run"}}
+	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Program: wrapper[0], Args: []string{"--dry-run"}}
 	for i, a := range wrapper[1:] {
 		switch {
 		case wrapper[i] == "-o":

@@ -25,7 +25,7 @@ func (p *Passes) Split(u toolchain.Unit, codes []gencode.Code) (bitcode map[stri
 	if p.New {
 		return p.splitNew(u, codes)
 	}
-	s := clang.NewSplit(u, "hip", p.Passes)
+	s := clang.NewSplit(u, Tool, p.Passes)
 	ending := ".co"
 	if u.Whole.Mode != "whole" {
 		ending = ".bc"
@@ -36,7 +36,7 @@ func (p *Passes) Split(u toolchain.Unit, codes []gencode.Code) (bitcode map[stri
 		s.Device(c, files[c.String()])
 	}
 	if u.Whole.Mode == "whole" {
-		code := s.Dir + "/code" + clang.HIPCode
+		code := s.Dir + "/code" + clang.BundleCode
 		p.pack(s, files, code)
 		s.Join(s.Host(clang.Placeholder), code)
 		return nil
@@ -54,7 +54,7 @@ func (p *Passes) Split(u toolchain.Unit, codes []gencode.Code) (bitcode map[stri
 //	a.hip -> device-code [gfx906] -> lld [gfx906] ---> bundle --\
 //	a.hip -> host-part -----------------------------------------> join -> a.hip.o
 func (p *Passes) splitNew(u toolchain.Unit, codes []gencode.Code) map[string]string {
-	s, files := clang.NewSplit(u, "hip", p.Passes), map[string]string{}
+	s, files := clang.NewSplit(u, Tool, p.Passes), map[string]string{}
 	for _, c := range codes {
 		// The linking clang would compile a file with another extension.
 		files[c.String()] = s.Dir + "/" + toolchain.FileName(c.String()) + ".o"
@@ -67,7 +67,7 @@ func (p *Passes) splitNew(u toolchain.Unit, codes []gencode.Code) map[string]str
 		s.Join(s.Host(clang.Placeholder), code)
 		return files
 	}
-	code := s.Dir + "/code" + clang.HIPCode
+	code := s.Dir + "/code" + clang.BundleCode
 	bitcode := map[string]Bitcode{}
 	for arch, file := range files {
 		bitcode[arch] = Bitcode{Files: []string{file}, Options: []string{file}}

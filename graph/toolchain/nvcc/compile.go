@@ -228,7 +228,7 @@ func (k *Toolchain) learnCompile(b *toolchain.Build, t *toolchain.Target, whole 
 
 // askSteps returns the dry run query for an nvcc command.
 func askSteps(whole *graph.Action, ask []string) toolchain.Question {
-	return toolchain.Question{Tool: "nvcc", Args: Query(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
+	return toolchain.Question{Tool: "nvcc", By: "nvcc --dryrun", Args: Query(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
 }
 
 // unsplittable returns why nvcc stays unsplit for t where that is known before a dry run.

@@ -148,7 +148,7 @@ func (k *Toolchain) emitLink(b *toolchain.Build, p *toolchain.Plan, t *toolchain
 	err := k.unsplittable(b, t)
 	if err == nil {
 		link.Inputs = []string{toolchain.QueryInput}
-		q := toolchain.Question{Tool: "nvcc", Args: Query(k.driver().DeviceLink(link, o), "", link.Output, "")}
+		q := toolchain.Question{Tool: "nvcc", By: "nvcc --dryrun", Args: Query(k.driver().DeviceLink(link, o), "", link.Output, "")}
 		whole.Work.Driver.DryRunKey = q.Key()
 		var passes *LinkPasses
 		if passes, err = toolchain.Learn(&b.Answers, q, LearnLink); err == nil {
