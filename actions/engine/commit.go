@@ -38,12 +38,6 @@ func (b *build) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok
 		}
 	}
 	t.giveBack()
-	// first, since it needs much memory, which is free again before the observations are collected
-	plan, err := writePlan(p, t, closure)
-	if err != nil {
-		return false
-	}
-	t.giveBack()
 	good, packed := split(closure, dirty)
 	o := newObserver(p.Root, b.began, t.files)
 	observeActions(o, p.Graph, good, t)
@@ -58,7 +52,12 @@ func (b *build) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok
 		return false
 	}
 	t.giveBack()
-	return t.db.SetView(*b.viewKey, text, plan, list) == nil
+	if t.db.SetView(*b.viewKey, text, list) != nil {
+		return false
+	}
+	list, o = nil, nil // the plan needs as much memory
+	t.giveBack()
+	return b.writePlan(p, t, closure) == nil
 }
 
 // commitFiles stores the digests of the files that a build read. It is for a build that stores no
@@ -67,7 +66,7 @@ func (b *build) commitFiles(t *Tree) {
 	o := newObserver(t.Runner.Root, b.began, t.files)
 	o.Files(t.files)
 	list, _ := o.List()
-	t.db.SetView([32]byte{}, nil, nil, list)
+	t.db.SetView([32]byte{}, nil, list)
 }
 
 // observePlan adds all that a plan was made from.

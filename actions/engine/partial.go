@@ -10,7 +10,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/trace"
-	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -46,7 +45,7 @@ func (m *packedMeta) shadows(path string) bool {
 }
 
 // writePlan stores the graph of a build, so that later builds can run parts of it.
-func writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.Plan, error) {
+func (b *build) writePlan(p *Project, t *Tree, closure []graph.ActionID) error {
 	meta := packedMeta{Tools: t.Runner.Tools, Plain: t.Runner.Plain, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
 	packer := p.Graph.Packer(closure)
 	for _, d := range t.runner.Uses(closure, packer) {
@@ -54,13 +53,13 @@ func writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.Plan, error
 	}
 	text, err := json.Marshal(meta)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	packed, err := packer.Pack(text)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return t.db.WritePlan(packed)
+	return t.db.SetPlan(*b.viewKey, packed)
 }
 
 // partialPlan is the part of a stored plan that changes affect, as a graph of its own.

@@ -22,10 +22,10 @@
 //
 //	's' string    the text
 //	'p' pair      number of a path (uvarint), digest
-//	'r' record    see writer.record
+//	'r' record    see codec.record
 //	'd' removal   number of the first output of a record that is no longer valid
 //	'b' blob      number of padding bytes (1 byte), zero bytes, data, aligned to 8 bytes
-//	'R' root      see root
+//	'R' root      see codec.root
 //
 // Strings and pairs are numbered in order of appearance, and records refer to them by number, as
 // ninja's deps log does with paths. Most sources of a project read the same headers. 2,000 records
@@ -50,10 +50,12 @@
 //
 // Only the process that holds the lock of the tree may write. Others may read at any time: of the
 // bytes that they have mapped only the root offset in the head is overwritten, and it has a
-// checksum. When more than half of the file is dead, a compacted file replaces it (compact).
+// checksum. When the file has twice the size that it had after it was compacted, a compacted file
+// replaces it (compact).
 package tree
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -69,25 +71,53 @@ const (
 	magic     = "kbuild tree 1\r\n\x00"
 	headSize  = 64
 	entryHead = 8
+	maxSize   = 1 << 32 // of a file: the index has offsets of 4 bytes
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// Kinds of payload.
+const (
+	kindString  = 's'
+	kindPair    = 'p'
+	kindRecord  = 'r'
+	kindRemoval = 'd'
+	kindBlob    = 'b'
+	kindRoot    = 'R'
+)
+
+var (
+	le         = binary.LittleEndian
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
 
 // DB is an open database. All methods may be called concurrently.
 type DB struct {
 	name string
+	mu   sync.Mutex
+	maps [][]byte // to unmap
+	state
+}
 
-	mu      sync.Mutex
-	data    []byte // the file as of the last mapping
-	unmaps  []func() error
+// state is what a DB knows of the current file.
+type state struct {
+	data    []byte      // the file; if it is mapped, it shows what is written
+	mapped  bool        // data is mapped with room for maxSize bytes, else it is a copy
 	info    fs.FileInfo // of the mapped file; nil if there is none
 	file    *os.File    // nil until the first write
 	root    root
-	rootEnd int64    // end offset of its entry; 0 without a root
-	views   []*View  // as in root, nil if not read yet
-	records *records // nil until the first record is queried
-	size    int64    // of the valid part of the file; set with records
-	damaged bool     // the file must be read again or rewritten before the next write
+	rootEnd int64              // end offset of its entry; 0 without a root
+	views   map[viewRoot]*View // that were opened
+	records *records           // nil until the first record is queried
+	size    int64              // of the valid part of the file; set with records
+	damaged bool               // the file must be read again or rewritten before the next write
+}
+
+// root holds the offsets of the index and the views.
+type root struct {
+	index     int64 // offset of the index; 0 without one
+	covered   int64 // the index covers the log up to this offset
+	compacted int64 // size of the file when it was last compacted
+	views     []viewRoot
+	texts     map[string][]byte
 }
 
 // Open maps the database of a build tree. An absent or damaged file counts as empty. A file that
@@ -102,29 +132,42 @@ func Open(name string) (*DB, error) {
 
 // open maps the current file and resets all state.
 func (db *DB) open() error {
-	data, info, unmap, err := mapFile(db.name)
-	db.data, db.info, db.root, db.rootEnd, db.views, db.records, db.size, db.damaged = nil, nil, root{}, 0, nil, nil, 0, true
+	db.state = state{views: map[viewRoot]*View{}, damaged: true}
+	f, err := regular.Open(db.name, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	db.unmaps = append(db.unmaps, unmap)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	data, mapped, err := mapFile(f, info.Size())
+	if err != nil {
+		return err
+	}
+	if mapped {
+		db.maps = append(db.maps, data)
+	}
 	db.info = info
 	if len(data) < headSize || string(data[:len(magic)]) != magic {
 		return nil
 	}
-	db.data, db.damaged = data, false
+	db.data, db.mapped, db.damaged = data, mapped, false
 	at := le.Uint64(data[16:])
 	if crc32.Checksum(data[16:24], castagnoli) != le.Uint32(data[24:]) || at > uint64(len(data)) {
 		return nil
 	}
-	if payload, ok := nextEntry(data[at:]); ok && payload[0] == kindRoot && db.root.decode(payload[1:]) {
-		db.rootEnd = int64(at) + entryHead + int64(len(payload))
-		db.views = make([]*View, len(db.root.views))
-	} else {
-		db.root = root{}
+	if payload, ok := nextEntry(data[at:]); ok && payload[0] == kindRoot {
+		c := codec{b: payload[1:], reading: true}
+		if c.root(&db.root); c.bad || len(c.b) > 0 {
+			db.root = root{}
+		} else {
+			db.rootEnd = int64(at) + entryHead + int64(len(payload))
+		}
 	}
 	return nil
 }
@@ -134,10 +177,10 @@ func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	err := db.closeFile()
-	for _, unmap := range db.unmaps {
-		unmap()
+	for _, m := range db.maps {
+		unmap(m)
 	}
-	db.unmaps, db.data = nil, nil
+	db.maps, db.data = nil, nil
 	return err
 }
 
@@ -149,7 +192,9 @@ func (db *DB) Optimize() error {
 	if db.file == nil || db.damaged {
 		return nil
 	}
-	if db.root.dead > db.size/2 && db.size > minCompacted {
+	if was := db.root.compacted; was == 0 {
+		db.root.compacted = db.size
+	} else if db.size > max(2*was, minCompacted) {
 		if err := db.compact(); err != nil {
 			return err
 		}
@@ -164,7 +209,7 @@ func (db *DB) Optimize() error {
 	} else if db.rootEnd == db.size {
 		return nil
 	}
-	return db.commit() // without a root the number of dead bytes would be lost
+	return db.commit()
 }
 
 // Minimal sizes for Optimize; variables for tests.
@@ -188,55 +233,10 @@ func nextEntry(b []byte) (payload []byte, ok bool) {
 
 // entry returns the payload of the entry at an offset, without its kind.
 func (db *DB) entry(at int64, kind byte) ([]byte, bool) {
-	if at < headSize {
-		return nil, false
-	}
-	if at >= int64(len(db.data)) && !db.mapMore() {
-		return db.readEntry(at, kind)
-	}
-	if at > int64(len(db.data)) {
+	if at < headSize || at > int64(len(db.data)) {
 		return nil, false
 	}
 	payload, ok := nextEntry(db.data[at:])
-	if !ok || payload[0] != kind {
-		return nil, false
-	}
-	return payload[1:], true
-}
-
-// mapMore maps the file again if much was written since the last mapping.
-func (db *DB) mapMore() bool {
-	if db.file == nil || db.size-int64(len(db.data)) < worthMapping {
-		return false
-	}
-	data, unmap, err := mapOpen(db.file, db.size)
-	if err != nil {
-		return false
-	}
-	db.data, db.unmaps = data, append(db.unmaps, unmap)
-	return true
-}
-
-const worthMapping = 1 << 20
-
-// readEntry is entry for an offset behind the mapping. A blob in it is aligned as in the file.
-func (db *DB) readEntry(at int64, kind byte) ([]byte, bool) {
-	var head [entryHead]byte
-	if db.file == nil || at+entryHead > db.size {
-		return nil, false
-	}
-	if _, err := db.file.ReadAt(head[:], at); err != nil {
-		return nil, false
-	}
-	n := int64(le.Uint32(head[:]))
-	if at+entryHead+n > db.size {
-		return nil, false
-	}
-	b := make([]byte, at%8+entryHead+n)[at%8:]
-	if _, err := db.file.ReadAt(b, at); err != nil {
-		return nil, false
-	}
-	payload, ok := nextEntry(b)
 	if !ok || payload[0] != kind {
 		return nil, false
 	}
@@ -308,11 +308,19 @@ func (db *DB) changed() bool {
 // write appends entries in one system call. If it fails, the next write reads the file again and
 // truncates the rest.
 func (db *DB) write(b []byte) error {
-	if _, err := db.file.WriteAt(b, db.size); err != nil {
+	err := errors.New("it would be larger than 4 GiB")
+	if db.size+int64(len(b)) < maxSize {
+		_, err = db.file.WriteAt(b, db.size)
+	}
+	if err != nil {
 		db.damaged = true
 		return fmt.Errorf("writing the database of the build tree: %w", err)
 	}
-	db.size += int64(len(b))
+	if db.size += int64(len(b)); db.mapped {
+		db.data = db.data[:db.size]
+	} else {
+		db.data = append(db.data, b...)
+	}
 	return nil
 }
 
@@ -334,11 +342,6 @@ func blobHead(at int64) []byte {
 	return append([]byte{kindBlob, byte(pad)}, make([]byte, pad)...)
 }
 
-// appendBlob appends the entry of a blob whose offset in the file is at.
-func appendBlob(b []byte, at int64, data []byte) []byte {
-	return appendEntry(b, append(blobHead(at), data...))
-}
-
 func appendEntry(b, payload []byte) []byte {
 	b = le.AppendUint32(b, uint32(len(payload)))
 	b = le.AppendUint32(b, crc32.Checksum(payload, castagnoli))
@@ -348,8 +351,7 @@ func appendEntry(b, payload []byte) []byte {
 // commit appends a root and stores its offset in the head.
 func (db *DB) commit() error {
 	at := db.size
-	db.root.dead += db.rootSize()
-	if err := db.write(appendEntry(nil, db.root.encode())); err != nil {
+	if err := db.write(rootEntry(&db.root)); err != nil {
 		return err
 	}
 	if _, err := db.file.WriteAt(rootOffset(at), 16); err != nil {
@@ -359,12 +361,10 @@ func (db *DB) commit() error {
 	return nil
 }
 
-// rootSize returns the approximate size of the current root.
-func (db *DB) rootSize() int64 {
-	if db.rootEnd == 0 {
-		return 0
-	}
-	return int64(len(db.root.encode())) + entryHead
+func rootEntry(r *root) []byte {
+	c := codec{b: []byte{kindRoot}}
+	c.root(r)
+	return appendEntry(nil, c.b)
 }
 
 // rootOffset returns the content of the head after the magic.
@@ -397,42 +397,37 @@ func (db *DB) SetText(name string, text []byte) error {
 // compact rewrites the file with valid entries only.
 func (db *DB) compact() error {
 	db.load()
-	old := db.root
-	b := make([]byte, headSize)
-	copy(b, magic)
-	w := &writer{tables: newTables(), b: b}
+	w := &writer{strings: newTable(), pairs: newTable(), b: make([]byte, headSize)}
+	copy(w.b, magic)
 	for _, l := range db.sorted() {
 		if r := db.decode(l); r != nil {
 			w.record(r)
 		}
 	}
-	fresh := root{texts: old.texts}
-	for _, v := range old.views {
-		if db.copyView(w, &v) {
-			fresh.views = append(fresh.views, v)
+	fresh := root{texts: db.root.texts}
+views:
+	for _, v := range db.root.views {
+		for _, at := range []*int64{&v.base, &v.top, &v.plan} {
+			if *at == 0 {
+				continue
+			}
+			data, ok := db.blob(*at)
+			if !ok {
+				continue views
+			}
+			*at = int64(len(w.b))
+			w.b = appendEntry(w.b, append(blobHead(*at), data...))
 		}
+		fresh.views = append(fresh.views, v)
 	}
 	copy(w.b[16:], rootOffset(int64(len(w.b))))
-	w.b = appendEntry(w.b, fresh.encode())
+	if db.root.compacted > 0 {
+		fresh.compacted = int64(len(w.b))
+	}
+	w.b = append(w.b, rootEntry(&fresh)...)
 	db.closeFile()
 	if err := regular.Replace(db.name, w.b); err != nil {
 		return err
 	}
 	return db.open()
-}
-
-// copyView appends the blobs of a view and updates their offsets in v.
-func (db *DB) copyView(w *writer, v *viewRoot) bool {
-	for _, at := range []*int64{&v.base, &v.top, &v.plan} {
-		if *at == 0 {
-			continue
-		}
-		data, ok := db.blob(*at)
-		if !ok {
-			return false
-		}
-		*at = int64(len(w.b))
-		w.b = appendBlob(w.b, *at, data)
-	}
-	return true
 }

@@ -2,22 +2,13 @@
 
 package tree
 
-import (
-	"errors"
-	"io/fs"
-	"os"
-
-	"github.com/kbuild-dev/kbuild/cache/regular"
-)
+import "os"
 
 // mapFile reads the file.
-func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, err error) {
-	if data, err = regular.Read(name); err == nil {
-		info, err = os.Stat(name)
-	}
-	return data, info, func() error { return nil }, err
+func mapFile(f *os.File, size int64) (data []byte, mapped bool, err error) {
+	data = make([]byte, size)
+	_, err = f.ReadAt(data, 0)
+	return data, false, err
 }
 
-func mapOpen(*os.File, int64) (data []byte, unmap func() error, err error) {
-	return nil, nil, errors.ErrUnsupported
-}
+func unmap([]byte) {}

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"errors"
-	"os"
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -25,20 +24,25 @@ const maxViews = 4
 func (db *DB) View(key [32]byte) *View {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	for i, v := range db.root.views {
+	for _, v := range db.root.views {
 		if v.key == key {
-			return db.view(i)
+			return db.view(v)
 		}
 	}
 	return nil
 }
 
+// viewRoot holds the offsets of the blobs of a view; 0 for a blob that does not exist.
+type viewRoot struct {
+	key             [32]byte
+	base, top, plan int64
+}
+
 // view opens a view. It returns nil if the view is damaged.
-func (db *DB) view(i int) *View {
-	if db.views[i] != nil {
-		return db.views[i]
+func (db *DB) view(root viewRoot) *View {
+	if v := db.views[root]; v != nil {
+		return v
 	}
-	root := db.root.views[i]
 	base, ok := db.blob(root.base)
 	if !ok {
 		return nil
@@ -53,16 +57,16 @@ func (db *DB) view(i int) *View {
 	if err != nil {
 		return nil
 	}
-	db.views[i] = &View{t, db, root}
-	return db.views[i]
+	db.views[root] = &View{t, db, root}
+	return db.views[root]
 }
 
 // Known returns what the most recent view with an observation of this file recorded of it.
 func (db *DB) Known(path string) (h cache.Hashed, ok bool) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	for i := range db.root.views {
-		v := db.view(i)
+	for _, root := range db.root.views {
+		v := db.view(root)
 		if v == nil {
 			continue
 		}
@@ -83,31 +87,9 @@ func (db *DB) Known(path string) (h cache.Hashed, ok bool) {
 	return h, false
 }
 
-// Plan is a plan that was written and does not belong to a view yet.
-type Plan struct {
-	at, size int64
-	file     *os.File // at is an offset in this file, not in a rewritten one
-}
-
-// WritePlan writes the plan of a future view, so that it need not stay in memory while the
-// observations are collected.
-func (db *DB) WritePlan(plan []byte) (*Plan, error) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if err := db.writable(); err != nil {
-		return nil, err
-	}
-	at, err := db.writeBlob(plan)
-	if err != nil {
-		return nil, err
-	}
-	db.root.dead += int64(len(plan)) // until SetView uses it
-	return &Plan{at, int64(len(plan)), db.file}, nil
-}
-
 // SetView stores a view as the most recent one and replaces the one with the same key. It sorts the
-// observations. A view without a plan cannot start a build.
-func (db *DB) SetView(key [32]byte, note []byte, plan *Plan, list []cache.Observation) error {
+// observations. A view without a plan cannot start a build of a part.
+func (db *DB) SetView(key [32]byte, note []byte, list []cache.Observation) error {
 	blob, err := trace.Encode(note, list)
 	if err != nil {
 		return err
@@ -121,41 +103,34 @@ func (db *DB) SetView(key [32]byte, note []byte, plan *Plan, list []cache.Observ
 	if v.base, err = db.writeBlob(blob); err != nil {
 		return err
 	}
-	if plan != nil {
-		if plan.file != db.file {
-			return errors.New("another process rewrote the database of the build tree")
-		}
-		v.plan = plan.at
-		db.root.dead -= plan.size
-	}
 	return db.replaceView(v)
+}
+
+// SetPlan stores the plan of the view with a key, which SetView has stored. The two need not be in
+// memory together.
+func (db *DB) SetPlan(key [32]byte, plan []byte) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(db.root.views, func(v viewRoot) bool { return v.key == key })
+	if i < 0 {
+		return errors.New("another process replaced the view in the database of the build tree")
+	}
+	at, err := db.writeBlob(plan)
+	if err != nil {
+		return err
+	}
+	db.root.views[i].plan = at
+	return db.commit()
 }
 
 // replaceView makes v the first view and drops the views beyond maxViews.
 func (db *DB) replaceView(v viewRoot) error {
-	views := []viewRoot{v}
-	for _, old := range db.root.views {
-		switch {
-		case old.key == v.key:
-			db.lose(old, v)
-		case len(views) < maxViews:
-			views = append(views, old)
-		default:
-			db.lose(old, viewRoot{})
-		}
-	}
-	db.root.views, db.views = views, make([]*View, len(views))
+	others := slices.DeleteFunc(slices.Clone(db.root.views), func(old viewRoot) bool { return old.key == v.key })
+	db.root.views = append([]viewRoot{v}, others[:min(len(others), maxViews-1)]...)
 	return db.commit()
-}
-
-// lose counts the blobs of old as dead, except those that its replacement by shares.
-func (db *DB) lose(old, by viewRoot) {
-	keep := []int64{0, by.base, by.top, by.plan}
-	for _, at := range []int64{old.base, old.top, old.plan} {
-		if b, ok := db.blob(at); ok && !slices.Contains(keep, at) {
-			db.root.dead += int64(len(b))
-		}
-	}
 }
 
 // Update replaces the observations with the same paths, and the note.

@@ -30,7 +30,7 @@ func TestRefresh(t *testing.T) {
 		list = append(list, cache.Observation{Path: name, Digest: d, Stat: st})
 	}
 	db := open(t, newPath(t))
-	if err := db.SetView(key, []byte("note"), nil, list); err != nil {
+	if err := db.SetView(key, []byte("note"), list); err != nil {
 		t.Fatal(err)
 	}
 	for _, touched := range []string{"1", "2", "1"} {
