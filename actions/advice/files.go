@@ -23,6 +23,10 @@ func (f *Failure) header(found [][]string) (help []string) {
 		if path.IsAbs(name) || strings.HasSuffix(name, ".o") {
 			continue
 		}
+		if g := f.generator(name); g != nil {
+			help = append(help, name+" is made by "+at(g.Target, g.Pos)+": "+f.depend(g.Target))
+			continue
+		}
 		var dirs []string
 		for _, file := range f.find(path.Base(name)) {
 			if dir, ok := strings.CutSuffix("./"+file, "/"+name); ok && len(dirs) < 3 {
@@ -44,6 +48,20 @@ func (f *Failure) header(found [][]string) (help []string) {
 		}
 	}
 	return help
+}
+
+// generator returns the generate action that writes a header and that the failed action does not
+// wait for, or nil.
+func (f *Failure) generator(name string) *graph.Action {
+	for a := range f.Actions {
+		for _, o := range a.Outputs {
+			if a.Kind.Info().Generates && strings.HasSuffix(o, "/"+name) &&
+				!slices.Contains(f.Action.OrderOnly, o) {
+				return a
+			}
+		}
+	}
+	return nil
 }
 
 // ofToolkit matches libraries of a CUDA toolkit, and their headers.

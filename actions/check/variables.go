@@ -61,18 +61,20 @@ type Build interface {
 	// Maker returns the action that writes a file, or nil.
 	Maker(file string) *graph.Action
 	// PassOutput returns the content of a pass's output with a suffix, or nil if no store has it.
-	PassOutput(ctx context.Context, a *graph.Action, suffix string) []byte
+	// It may write to the file temp.
+	PassOutput(ctx context.Context, a *graph.Action, suffix, temp string) []byte
 }
 
 // variableCheck checks the variables of all files in a link of host code.
 type variableCheck struct {
 	Build
-	root string
+	root, temp string
 }
 
 // Variables returns an error if several files of a link each have a variable of their own.
-func Variables(ctx context.Context, b Build, root string, a *graph.Action) error {
-	c := variableCheck{b, root}
+// temp is a file that it may write.
+func Variables(ctx context.Context, b Build, root string, a *graph.Action, temp string) error {
+	c := variableCheck{b, root, temp}
 	objects := c.cudaObjects(a)
 	isWhole := func(o *cudaObject) bool { return o.host.Mode == "whole" }
 	if len(objects) < 2 || !slices.ContainsFunc(objects, isWhole) {
@@ -80,7 +82,7 @@ func Variables(ctx context.Context, b Build, root string, a *graph.Action) error
 	}
 	declarers, definers := map[string][]*cudaObject{}, map[string][]*cudaObject{}
 	for _, o := range objects {
-		for _, m := range registersRE().FindAllSubmatch(c.PassOutput(ctx, o.host, ".stub.c"), -1) {
+		for _, m := range registersRE().FindAllSubmatch(c.PassOutput(ctx, o.host, ".stub.c", c.temp), -1) {
 			switch name := string(m[1]); {
 			case string(m[2]) == "0":
 				definers[name] = append(definers[name], o)
@@ -157,7 +159,7 @@ func (c variableCheck) uses(ctx context.Context, o *cudaObject, name string) boo
 	mention := regexp.MustCompile(`(?:^|[^\w$%.])` + regexp.QuoteMeta(name) + `(?:[^\w$]|$)`)
 	for _, cicc := range o.ptx {
 		// debug information names all variables
-		code, _, _ := strings.Cut(string(c.PassOutput(ctx, cicc, ".ptx")), "\n\t.section")
+		code, _, _ := strings.Cut(string(c.PassOutput(ctx, cicc, ".ptx", c.temp)), "\n\t.section")
 		if len(mention.FindAllStringIndex(code, 2)) > 1 { // more than its declaration
 			return true
 		}

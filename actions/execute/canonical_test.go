@@ -29,7 +29,7 @@ func TestCanonicalTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := New(Config{Graph: &graph.Graph{}, Root: root, Files: cache.NewFiles(root, nil), Listing: cache.NewListing(root)})
-		r.intermediates.users, r.intermediates.read = map[string]int{}, map[string]bool{read: true}
+		r.intermediates.read = map[string]bool{read: true}
 		m, err := r.canonical.of(a, dir)
 		if err != nil {
 			t.Fatal(err)

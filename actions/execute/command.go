@@ -13,10 +13,12 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/check"
 	"github.com/kbuild-dev/kbuild/actions/discover"
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
@@ -87,7 +89,11 @@ func (r *Runner) command(
 		return res, nil
 	}
 
-	printed := dir.removeFrom(refs.printed(string(out.Output)), r.Root, r.Graph.BuildDir, a)
+	printed := string(out.Output)
+	if refs.from != "" { // the user knows another name
+		printed = strings.ReplaceAll(printed, refs.from, refs.to)
+	}
+	printed = dir.removeFrom(printed, r.Root, r.Graph.BuildDir, a)
 	rest, functions := nvcc.ReadPTXAS(printed)
 	if a.Step().ResourceUsage {
 		printed = rest
@@ -112,7 +118,6 @@ func (r *Runner) command(
 		if a.Work.Link != nil {
 			err = check.LinkFailure(a, printed, err)
 		}
-		err = r.tree.explainFailure(a, printed, err)
 	case len(faults) > 0:
 		err = check.DroppedCode(a, faults)
 	}
@@ -158,24 +163,6 @@ func exitError(out run.Result) error {
 		return fmt.Errorf("exit status %d", out.ExitCode)
 	}
 	return nil
-}
-
-// explainFailure adds what kbuild knows and the compiler does not: a generate block builds the
-// missing header, and the target does not depend on it.
-func (t *buildTree) explainFailure(a *graph.Action, printed string, err error) error {
-	for line := range strings.SplitSeq(printed, "\n") {
-		before, _, ok := strings.Cut(line, ": No such file or directory")
-		if !ok {
-			continue
-		}
-		name := before[strings.LastIndex(before, ": ")+1:]
-		name = strings.TrimSpace(name)
-		if g := t.generator(a, name); g != nil {
-			return fmt.Errorf("%w: %s is made by %s (%s): add it to the deps of %s",
-				err, name, g.Target, g.Pos, a.Target)
-		}
-	}
-	return err
 }
 
 // diskFull reports whether the disk of the build tree is full. Compilers report that in many ways,
@@ -269,8 +256,8 @@ func (r *Runner) environ(a *graph.Action, tmp string) []string {
 	return run.WithLibraryFolders(env, dirs)
 }
 
-// query runs a query in the root, with the environment of a's commands: see discover.Query.
-func (r *Runner) query(
+// Query implements discover.Build.
+func (r *Runner) Query(
 	ctx context.Context, a *graph.Action, argv []string, quiet bool,
 ) (printed string, ok bool) {
 	if r.scratches.open() != nil {
@@ -294,7 +281,7 @@ func (r *Runner) query(
 
 // Query runs a query of the command's program, and returns what it printed.
 func (c *Command) Query(ctx context.Context, argv []string) string {
-	printed, _ := c.r.query(ctx, c.Action, argv, false)
+	printed, _ := c.r.Query(ctx, c.Action, argv, false)
 	return printed
 }
 
@@ -325,7 +312,7 @@ func (c *Command) Reads() []string {
 }
 
 // Digest returns the digest of a file that the command reads.
-func (c *Command) Digest(file string) (cache.Digest, error) { return c.r.tree.Digest(file) }
+func (c *Command) Digest(file string) (cache.Digest, error) { return c.r.Digest(file) }
 
 // Folder returns the folder with the temporary files of the command, File the name of one of them,
 // Output that of an output, and Depfile that of the dependency file. They are absolute.
@@ -343,81 +330,59 @@ func (c *Command) Names(i int) bool {
 }
 
 // newCommand returns the command of a with the arguments argv, with temporary names for the files
-// that it writes.
+// that it writes. An in-place command writes the outputs themselves.
 func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Command, error) {
 	c := &Command{a, slices.Clone(argv), r, dir, a.Work.Response}
-	// a pass has the names inside of arguments as well
-	if a.Intermediate || a.Driver().Argv != nil || a.Kind.Info().NamesInside {
-		names := passNames(r.Root, a, dir)
-		for i, arg := range c.Argv {
-			c.Argv[i] = names.Replace(arg)
-		}
-		if a.Step().EmptyCwd && a.Kind.Info().Linker == graph.LinkerNVLink {
-			c.Argv = toolchain.MapLibraryFolders(c.Argv, r.tree.abs)
-		}
-		return c, nil
-	}
-	names, err := tempNames(a, dir)
-	if err != nil {
-		return nil, err
-	}
-	for i, arg := range c.Argv {
-		if t, ok := names[arg]; ok {
-			c.Argv[i] = t
-		} else if k := a.Work.Keep; k != nil {
-			if rest, ok := strings.CutPrefix(arg, k.Dir+"/"); ok {
-				c.Argv[i] = names[k.Dir] + "/" + rest
-			}
-		}
-	}
-	return c, nil
-}
-
-// tempNames returns the temporary names of the files that a's command writes, by the names in its
-// argv. An in-place command writes the outputs themselves.
-func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
-	rel := dir.relative()
-	names := map[string]string{}
-	for i, o := range a.Outputs {
-		if !a.InPlace {
-			names[o] = rel.output(i, o)
-		}
-	}
-	if a.Depfile != "" && !a.Kind.Info().Project {
-		names[a.Depfile] = rel.depfile()
-		for _, given := range []string{"", "-Wl,"} { // see host.ForLinker
-			given += host.DependencyFile
-			names[given+a.Depfile] = given + rel.depfile()
-		}
-	}
-	if k := a.Work.Keep; k != nil {
-		names[k.Dir] = rel.file("keep")
-		if err := os.MkdirAll(dir.file("keep"), 0o777); err != nil {
-			return nil, fmt.Errorf("making a temporary folder: %w", err)
-		}
-	}
-	return names, nil
-}
-
-// passNames returns a replacer for the names of files in the command of a pass.
-func passNames(root string, a *graph.Action, dir scratch) *strings.Replacer {
 	rel := dir.relative()
 	if a.Step().EmptyCwd {
 		rel = dir
 	}
-	pairs := [][2]string{{graph.StageDir, rel.file("in")}}
-	for i, o := range a.Outputs {
-		pairs = append(pairs, [2]string{o, rel.output(i, o)})
-	}
-	if a.Depfile != "" {
-		pairs = append(pairs, [2]string{a.Depfile, rel.depfile()})
-	}
-	if a.Step().EmptyCwd {
-		for _, in := range a.Reads() {
-			pairs = append(pairs, [2]string{in, cache.Absolute(root, in)})
+	var names [][2]string
+	if !a.InPlace {
+		for i, o := range a.Outputs {
+			names = append(names, [2]string{o, rel.output(i, o)})
 		}
 	}
-	return replacer(pairs)
+	if a.Depfile != "" && !a.Kind.Info().Project {
+		names = append(names, [2]string{a.Depfile, rel.depfile()})
+	}
+	if k := a.Work.Keep; k != nil {
+		names = append(names, [2]string{k.Dir, rel.file("keep")})
+		if err := os.MkdirAll(dir.file("keep"), 0o777); err != nil {
+			return nil, fmt.Errorf("making a temporary folder: %w", err)
+		}
+	}
+	// a pass has the names inside of arguments as well
+	if a.Intermediate || a.Driver().Argv != nil || a.Kind.Info().NamesInside {
+		names = append(names, [2]string{graph.StageDir, rel.file("in")})
+		if a.Step().EmptyCwd {
+			for _, in := range a.Reads() {
+				names = append(names, [2]string{in, r.abs(in)})
+			}
+		}
+		inside := replacer(names)
+		for i, arg := range c.Argv {
+			c.Argv[i] = inside.Replace(arg)
+		}
+		if a.Step().EmptyCwd && a.Kind.Info().Linker == graph.LinkerNVLink {
+			c.Argv = toolchain.MapLibraryFolders(c.Argv, r.abs)
+		}
+		return c, nil
+	}
+	for i, arg := range c.Argv {
+		option := ""
+		if before, _, ok := strings.Cut(arg, host.DependencyFile); ok { // after -Wl, for a linker
+			option = before + host.DependencyFile
+		}
+		for _, n := range names {
+			rest, ok := strings.CutPrefix(arg[len(option):], n[0])
+			if ok && (rest == "" || rest[0] == '/') {
+				c.Argv[i] = option + n[1] + rest
+				break
+			}
+		}
+	}
+	return c, nil
 }
 
 // maxArgs is the length from which arguments move to a response file. Linux allows 2 MiB for
@@ -508,4 +473,67 @@ func commandReads(a *graph.Action, argv []string) reading {
 func (r reading) has(file string) bool {
 	return len(r.argv) == 0 || r.named[file] ||
 		slices.ContainsFunc(r.argv, func(arg string) bool { return strings.Contains(arg, file) })
+}
+
+// refsArgv is the command of a device link that keeps what plain host code refers to.
+type refsArgv struct {
+	argv  []string
+	shown []string // the command as a user could run it
+	// the object with added names, and the one that it replaces, as commands see them
+	from, to string
+}
+
+// addHostRefs adds the names that plain host code refers to, to the first input that can take
+// them. If no input can, the link keeps everything.
+func (v *refsArgv) addHostRefs(root string, a *graph.Action, dir scratch) error {
+	text, err := regular.Read(cache.Absolute(root, a.Link().HostRefs))
+	if err != nil {
+		return fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
+	}
+	names := strings.Fields(string(text))
+	if len(names) == 0 {
+		return nil
+	}
+	for _, in := range a.Inputs {
+		if names[0] == "*" {
+			break
+		}
+		content, err := regular.Read(cache.Absolute(root, in))
+		if err == nil && strings.HasSuffix(in, ".a") {
+			content, err = fatbin.ArchiveWithHostRefs(content, names)
+		} else if err == nil {
+			content, err = fatbin.WithHostRefs(content, names)
+		}
+		if err != nil {
+			continue // it cannot take names
+		}
+		file := filepath.Join(dir.file("refs"), filepath.Base(in))
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			return fmt.Errorf("making a temporary folder: %w", err)
+		}
+		if err := os.WriteFile(file, content, 0o666); err != nil {
+			return fmt.Errorf("writing an input of %s: %w", a.Name, err)
+		}
+		v.from, v.to = file, cache.Absolute(root, in)
+		if !a.Step().EmptyCwd {
+			v.from, v.to = dir.relative().file("refs")+"/"+filepath.Base(in), in
+		}
+		v.argv = slices.Clone(v.argv)
+		for i, arg := range v.argv {
+			if arg == in {
+				v.argv[i] = v.from
+			}
+		}
+		return nil
+	}
+	v.argv, v.shown = keepAll(a, v.argv), keepAll(a, a.Argv)
+	return nil
+}
+
+// keepAll returns the command of a device link that removes nothing.
+func keepAll(a *graph.Action, argv []string) []string {
+	if at := slices.Index(argv, "-dlink") + 1; at > 0 { // by nvcc
+		return slices.Insert(slices.Clone(argv), at, "-Xnvlink", nvcc.KeepAll)
+	}
+	return slices.Insert(slices.Clone(argv), 1, nvcc.KeepAll)
 }

@@ -40,7 +40,7 @@ func (d *DryRun) predict(ctx context.Context, a *graph.Action) (p prediction) {
 	}
 	if p.record, p.status = d.r.lookUp(ctx, a, p.key.key); p.record != nil {
 		if p.status == sched.Cached || a.Intermediate {
-			d.r.tree.setPasses(renamed(a, p.record).Outputs) // the files need not exist
+			d.r.setPasses(renamed(a, p.record).Outputs) // the files need not exist
 		}
 		d.r.provenance.use(a, p.record)
 	}

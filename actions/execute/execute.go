@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -92,8 +93,7 @@ type Config struct {
 
 // Runner implements sched.Runner.
 type Runner struct {
-	Config
-	tree          *buildTree
+	*buildTree
 	discovery     *discover.Discovery
 	generated     *generatedFiles
 	provenance    *provenance
@@ -122,24 +122,18 @@ type pending struct {
 
 // New returns a Runner for c.
 func New(c Config) *Runner {
-	r := &Runner{Config: c}
-	r.tree = &buildTree{graph: c.Graph, outer: c.Outer, root: c.Root, files: c.Files,
-		listing: c.Listing, passes: map[string]cache.Output{}}
+	t := &buildTree{Config: c, passes: map[string]cache.Output{}}
+	r := &Runner{buildTree: t, intermediates: newIntermediates(t)}
 	r.discovery = discover.New(discover.Config{
-		Tree: discover.Tree{Build: building{r.tree, r, ""}, Root: c.Root, Listing: c.Listing},
+		Tree: discover.Tree{Build: r, Root: c.Root, Listing: c.Listing},
 		Env:  c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Plain: c.Plain,
 	})
-	r.generated = &generatedFiles{buildTree: r.tree}
-	r.provenance = &provenance{buildTree: r.tree, discovery: r.discovery, tools: c.Tools,
-		keyEnv: c.KeyEnv}
-	r.keys = &keys{&r.Config, r.tree, r.discovery, r.generated, r.provenance}
-	r.intermediates = newIntermediates(r.tree, c.IntermediateStore)
-	r.scratches = &scratches{root: c.Root, buildDir: c.Graph.BuildDir,
-		dir: filepath.Join(c.State, "tmp")}
-	r.canonical = &canonicalizer{discovery: r.discovery, intermediates: r.intermediates,
-		base: c.Base}
-	r.stability = &stability{buildTree: r.tree, discovery: r.discovery, records: c.Records,
-		env: c.Env, begun: c.Begun, clock: kernelClock{}}
+	r.generated = &generatedFiles{buildTree: t}
+	r.provenance = &provenance{buildTree: t, discovery: r.discovery}
+	r.keys = &keys{t, r.discovery, r.generated, r.provenance}
+	r.scratches = &scratches{buildTree: t, dir: filepath.Join(c.State, "tmp")}
+	r.canonical = &canonicalizer{discovery: r.discovery, intermediates: r.intermediates}
+	r.stability = &stability{t, kernelClock{}}
 	r.splitFailures = &splitFailures{r: r}
 	return r
 }
@@ -184,7 +178,7 @@ func (r *Runner) portable(a *graph.Action) bool {
 	reads := commandReads(a, a.Argv)
 	for _, file := range a.Reads() {
 		if reads.has(file) {
-			in += r.tree.size(file)
+			in += r.size(file)
 		}
 	}
 	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
@@ -224,7 +218,7 @@ func (r *Runner) recorded(a *graph.Action, key cache.Key) *cache.Record {
 }
 
 func (r *Runner) hasOutputs(rec *cache.Record) bool {
-	return !slices.ContainsFunc(rec.Outputs, func(o cache.Output) bool { return !r.tree.has(o) })
+	return !slices.ContainsFunc(rec.Outputs, func(o cache.Output) bool { return !r.has(o) })
 }
 
 // storeOf returns the store that keeps the outputs of a, or nil.
@@ -310,7 +304,7 @@ func (r *Runner) restore(
 	mine := renamed(a, rec)
 	switch {
 	case a.Intermediate: // its files are restored when an action reads them
-		r.tree.setPasses(mine.Outputs)
+		r.setPasses(mine.Outputs)
 	case status == sched.UpToDate:
 	case r.hasOutputs(rec):
 		res.Status = sched.UpToDate
@@ -377,7 +371,7 @@ func (r *Runner) restoreFiles(ctx context.Context, rec *cache.Record) (ok bool, 
 		return false, nil
 	}
 	for _, o := range rec.Outputs {
-		if err := r.tree.place(r.scratches.file(o.Path), o); err != nil {
+		if err := r.place(r.scratches.file(o.Path), o); err != nil {
 			return false, err
 		}
 	}
@@ -418,13 +412,13 @@ func (r *Runner) Execute(
 		r.withoutRepeats(a, &res)
 		return res
 	}
-	r.tree.forget(a)
+	r.drop(a)
 	r.splitFailures.confirm(ctx, a, res)
 	if own := (*check.OwnVariables)(nil); errors.As(res.Err, &own) {
 		res.Help = own.Help()
 	} else if !r.Verbatim {
 		f := advice.Failure{Action: a, Said: string(res.Output), Root: r.Root, State: r.State,
-			Actions: r.tree.actions(), Targets: r.Graph.Targets, Maker: r.tree.Maker}
+			Actions: r.actions(), Targets: r.Graph.Targets, Maker: r.Maker}
 		res.Help = f.Help()
 	}
 	return res
@@ -443,7 +437,7 @@ func (r *Runner) execute(
 		}
 		dir.local = local
 		if a.InPlace {
-			err = r.tree.clear(a)
+			err = r.clear(a)
 		}
 		rec, stable, res := (*cache.Record)(nil), false, failed(err)
 		if err == nil {
@@ -459,7 +453,7 @@ func (r *Runner) execute(
 			return res
 		}
 		// wait until files from before this kbuild are no longer too recent
-		after(r.stability.clock, r.stability.begun.Add(cache.FileTick))
+		after(r.stability.clock, r.Begun.Add(cache.FileTick))
 	}
 }
 
@@ -532,13 +526,13 @@ func (r *Runner) run(
 		err = os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666)
 		res.Output = nil // a test that passes prints nothing
 	case a.Step().Gate:
-		err = regular.Copy(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
+		err = regular.Copy(r.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
 	}
 	if err == nil && a.Driver().Ships != nil {
 		err = check.LostCode(r.Root, a, r.outputFile(a, 0, dir))
 	}
 	if err == nil && a.Kind.Info().Lane == graph.LaneLink {
-		err = check.Variables(ctx, building{r.tree, r, dir.file("pass")}, r.Root, a)
+		err = check.Variables(ctx, r, r.Root, a, dir.file("pass"))
 	}
 	if err == nil {
 		rec, stable, err = r.capture(ctx, a, key, res, dir, start)
@@ -556,72 +550,6 @@ func (r *Runner) run(
 	return rec, stable, res
 }
 
-// capture returns the record of what the command wrote and read. stable is false if an input
-// changed during the run: then the outputs are used but not recorded.
-func (r *Runner) capture(
-	ctx context.Context, a *graph.Action, key actionKey, res sched.Result, dir scratch,
-	start cache.Moment,
-) (rec *cache.Record, stable bool, err error) {
-	if k := a.Work.Keep; k != nil {
-		for i, kept := range k.Files {
-			err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i]))
-			if err != nil {
-				return nil, false, fmt.Errorf("the command ended well and did not leave %s: %w",
-					kept, err)
-			}
-		}
-	}
-	if d := a.Step().DepfileOutput; d != "" {
-		if err := regular.Copy(dir.depfile(), dir.named(a, d)); err != nil {
-			return nil, false, fmt.Errorf("the command ended well and did not write its "+
-				"dependency file: %w", err)
-		}
-	}
-	if a.Kind.Info().CompilesSource() {
-		if err := r.tree.takeTimeTraces(a, dir); err != nil {
-			return nil, false, err
-		}
-	}
-	texts, err := r.canonical.of(a, dir)
-	if err != nil {
-		return nil, false, fmt.Errorf("the command ended well and did not write its output: %w", err)
-	}
-	rec = &cache.Record{Command: key.key, Fields: r.keys.fields(a, key), Made: start.Time,
-		Text: string(res.Output), Elapsed: res.Elapsed, CPU: res.CPU, MaxRSS: res.MaxRSS}
-	for i, o := range a.Outputs {
-		out, ok := texts.outputs[o]
-		if !ok {
-			if out, err = digestOutput(r.outputFile(a, i, dir), o); err != nil {
-				return nil, false, fmt.Errorf("the command ended well and did not write %s: %w",
-					o, err)
-			}
-		}
-		rec.Outputs = append(rec.Outputs, out)
-	}
-	stable = r.stability.inputs(a, key.inputs, start)
-	found, err := r.discovery.Find(ctx, discover.Ran{
-		Action: a, Depfile: dir.depfile(), Trace: dir.traceFile(), Scratch: dir.file("expanded"),
-		Folders: []string{dir.tmp, dir.dir}, Staged: dir.rel, Start: start, Files: r.Files,
-	}, rec)
-	if err == nil {
-		err = r.generated.undeclared(a, rec.Discovered)
-	}
-	for _, f := range texts.incbins {
-		discover.Add(rec, f)
-	}
-	rec.Discovered = append(rec.Discovered,
-		r.discovery.Conditions(a, rec.Discovered, texts.used, len(res.Output) > 0)...)
-	return rec, stable && found, err
-}
-
-// outputFile returns the file that the command of a writes output i to.
-func (r *Runner) outputFile(a *graph.Action, i int, dir scratch) string {
-	if a.InPlace {
-		return r.tree.abs(a.Outputs[i])
-	}
-	return dir.output(i, a.Outputs[i])
-}
-
 // publish moves the outputs into place and records the run.
 func (r *Runner) publish(
 	ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir scratch,
@@ -633,8 +561,8 @@ func (r *Runner) publish(
 	} else {
 		for i, o := range rec.Outputs {
 			if a.InPlace {
-				r.tree.written(o.Path)
-			} else if err = r.tree.place(dir.output(i, o.Path), o); err != nil {
+				r.Forget(o.Path)
+			} else if err = r.place(dir.output(i, o.Path), o); err != nil {
 				break
 			}
 		}
@@ -668,7 +596,7 @@ func (r *Runner) share(ctx context.Context, a *graph.Action, rec *cache.Record) 
 		discover.RunsEachTime(rec) != "" {
 		return
 	}
-	err := store.Put(ctx, rec, func(o cache.Output) string { return r.tree.abs(o.Path) })
+	err := store.Put(ctx, rec, func(o cache.Output) string { return r.abs(o.Path) })
 	if err != nil && ctx.Err() == nil {
 		r.warn(fmt.Sprintf("the cache cannot be written, building goes on without: %v", err))
 	}
@@ -721,3 +649,41 @@ func (r *Runner) TellsTime() bool {
 
 // RemoveTemp removes the folder for temporary files at the end of a build.
 func (r *Runner) RemoveTemp() { r.scratches.remove() }
+
+// lastRecords returns actions with their last records, one by one: all together would fill the
+// memory.
+func (r *Runner) lastRecords(ids []graph.ActionID) iter.Seq[discover.Recorded] {
+	return func(yield func(discover.Recorded) bool) {
+		for _, id := range ids {
+			if !yield(r.lastRecord(r.Graph.Actions[id])) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Runner) lastRecord(a *graph.Action) discover.Recorded {
+	return discover.Recorded{Action: a, Record: r.Records.LastRun(a.Outputs[0])}
+}
+
+// Observed returns the paths that the run which found the actions ids up to date has observed: see
+// discover. It leaves out the folder of parts, which kbuild itself writes and removes when a build
+// ends.
+func (r *Runner) Observed(ids []graph.ActionID) (observed []cache.Observation, ok bool) {
+	return r.discovery.Observed(r.lastRecords(ids), path.Join(r.Graph.BuildDir, graph.PartsDir))
+}
+
+// Uses packs the paths that actions depend on, except files that other actions of the graph write:
+// see discover. It returns the folders that the compilers searched, sorted.
+func (r *Runner) Uses(ids []graph.ActionID, to *graph.Packer) (searched []string) {
+	return discover.Searched(func(yield func(discover.Recorded) bool) {
+		for of := range r.lastRecords(ids) {
+			for _, p := range r.discovery.Uses(of) {
+				to.Use(cache.Canonical(r.Root, p), of.Action.ID)
+			}
+			if !yield(of) {
+				return
+			}
+		}
+	})
+}

@@ -41,7 +41,7 @@ type folderFiles struct {
 // beside lists the files in the folder of a generate block that are not outputs.
 func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 	l := folderFiles{files: map[string]fs.FileInfo{}}
-	own := path.Join(g.graph.BuildDir, fileset.GenDir, fileset.Flat(a.Name))
+	own := path.Join(g.Graph.BuildDir, fileset.GenDir, fileset.Flat(a.Name))
 	root := g.abs(own)
 	filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		rel := own + filepath.ToSlash(strings.TrimPrefix(name, root))
@@ -83,7 +83,7 @@ func (g *generatedFiles) take(a *graph.Action, before folderFiles, depfile strin
 		}
 		if err == nil && !slices.Contains(a.Outputs, a.Depfile) {
 			err = os.Remove(g.abs(a.Depfile))
-			g.written(a.Depfile)
+			g.Forget(a.Depfile)
 		}
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (g *generatedFiles) strays(a *graph.Action, before folderFiles) (undeclared
 		if !old {
 			os.Remove(g.abs(name))
 		}
-		g.written(name)
+		g.Forget(name)
 	}
 	if len(undeclared) == 0 {
 		return nil
@@ -121,7 +121,7 @@ func (g *generatedFiles) strays(a *graph.Action, before folderFiles) (undeclared
 	for _, d := range now.folders {
 		if !slices.Contains(before.folders, d) {
 			os.Remove(g.abs(d)) // fails for a folder that is not empty
-			g.listing.Forget(filepath.Dir(g.abs(d)))
+			g.Listing.Forget(filepath.Dir(g.abs(d)))
 		}
 	}
 	slices.Sort(undeclared)
@@ -150,7 +150,7 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 		}
 		rel = filepath.ToSlash(rel)
 		file := path.Join(c.Dir, rel)
-		g.written(file)
+		g.Forget(file)
 		matches := func(p string) bool { return fileset.Match(p, rel) }
 		switch info, err := e.Info(); {
 		case err != nil:
@@ -189,7 +189,7 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 		if err := regular.Replace(g.abs(a.Outputs[i]), text); err != nil {
 			return err
 		}
-		g.written(a.Outputs[i])
+		g.Forget(a.Outputs[i])
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (g *generatedFiles) linked(file string) string {
 	if known, ok := g.leadsTo.Load(file); ok {
 		return known
 	}
-	folder := path.Join(g.graph.BuildDir, fileset.GenDir)
+	folder := path.Join(g.Graph.BuildDir, fileset.GenDir)
 	if _, err := os.Lstat(g.abs(folder)); err != nil {
 		return file // no link leads there, and resolving file would cost more
 	}
@@ -221,7 +221,7 @@ func (g *generatedFiles) linked(file string) string {
 // undeclaredFile returns an error if file is in the folder of generated files and no action writes
 // it.
 func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
-	rest, ok := strings.CutPrefix(file, g.graph.BuildDir)
+	rest, ok := strings.CutPrefix(file, g.Graph.BuildDir)
 	if ok {
 		rest, ok = strings.CutPrefix(rest, "/"+fileset.GenDir+"/")
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,22 +25,18 @@ import (
 // may read it has ended.
 type intermediates struct {
 	*buildTree
-	store cache.Store // keeps the files; nil if there is none
 
 	mu      sync.Mutex
-	present map[string]bool        // files that are in the build tree now
-	ended   map[graph.ActionID]int // how often actions ended before users was counted
-	runs    int                    // how often each action ends: see Runner.ExpectReruns
-	// number of actions that may still read a file; nil until there is a file
-	users map[string]int
-	read  map[string]bool // files that the command of some action reads
+	present map[string]bool // files that are in the build tree now
+	runs    int             // how often each action ends: see Runner.ExpectReruns
+	users   map[string]int  // number of actions that may still read a file; see release
+	read    map[string]bool // files that the command of some action reads; see isRead
 	// of *sync.Mutex, by graph.ActionID: locked while the files of an action are restored or rebuilt
 	making sync.Map
 }
 
-func newIntermediates(t *buildTree, store cache.Store) *intermediates {
-	return &intermediates{buildTree: t, store: store, present: map[string]bool{},
-		ended: map[graph.ActionID]int{}, runs: 1}
+func newIntermediates(t *buildTree) *intermediates {
+	return &intermediates{buildTree: t, present: map[string]bool{}, runs: 1}
 }
 
 // readBy returns the intermediate files that a may read.
@@ -57,8 +54,12 @@ func (p *intermediates) release(a *graph.Action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users == nil {
-		p.ended[a.ID]++
-		return
+		p.users = map[string]int{}
+		for _, b := range p.Graph.Actions {
+			for _, in := range p.readBy(b) {
+				p.users[in] += p.runs
+			}
+		}
 	}
 	for _, in := range a.Reads() {
 		if n, ok := p.users[in]; ok {
@@ -71,34 +72,22 @@ func (p *intermediates) release(a *graph.Action) {
 	}
 }
 
-// count counts the readers of each file. It runs before the first file exists, since a build that
-// has nothing to do needs no counts. The caller holds the lock.
-func (p *intermediates) count() {
-	if p.users != nil {
-		return
-	}
-	p.users, p.read = map[string]int{}, map[string]bool{}
-	for _, b := range p.graph.Actions {
-		files := p.readBy(b)
-		if len(files) == 0 {
-			continue
-		}
-		reads := commandReads(b, b.Argv)
-		for _, in := range files {
-			if n := p.runs - p.ended[b.ID]; n > 0 {
-				p.users[in] += n
-			}
-			p.read[in] = p.read[in] || reads.has(in)
-		}
-	}
-	p.ended = nil
-}
-
-// isRead reports whether the command of some action reads a file.
+// isRead reports whether the command of some action reads a file. A build that runs nothing never
+// looks into the commands.
 func (p *intermediates) isRead(file string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count()
+	if p.read == nil {
+		p.read = map[string]bool{}
+		for _, b := range p.Graph.Actions {
+			if files := p.readBy(b); len(files) > 0 {
+				reads := commandReads(b, b.Argv)
+				for _, in := range files {
+					p.read[in] = p.read[in] || reads.has(in)
+				}
+			}
+		}
+	}
 	return p.read[file]
 }
 
@@ -106,7 +95,6 @@ func (p *intermediates) isRead(file string) bool {
 func (p *intermediates) setPresent(files ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count()
 	for _, f := range files {
 		p.present[f] = true
 	}
@@ -127,7 +115,7 @@ func (r *Runner) materialize(ctx context.Context, a *graph.Action, argv []string
 
 // materializeFile restores one file from the cache, or runs its pass again.
 func (r *Runner) materializeFile(ctx context.Context, file string) error {
-	p, a := r.intermediates, r.tree.Maker(file)
+	p, a := r.intermediates, r.Maker(file)
 	lock, _ := p.making.LoadOrStore(a.ID, new(sync.Mutex))
 	lock.(*sync.Mutex).Lock()
 	defer lock.(*sync.Mutex).Unlock()
@@ -136,15 +124,15 @@ func (r *Runner) materializeFile(ctx context.Context, file string) error {
 	p.mu.Unlock()
 	// Unkept does not decide: a store may have received the content since, or may get it from a
 	// remote cache.
-	if present || kept(a, file) && p.store != nil && p.fetch(ctx, file) == nil {
+	if present || kept(a, file) && p.IntermediateStore != nil && p.fetch(ctx, file) == nil {
 		return nil
 	}
-	p.mu.Lock()
-	p.count()
 	for _, o := range a.Outputs {
+		p.isRead(o)
+		p.mu.Lock()
 		p.read[o] = true // now a command reads it
+		p.mu.Unlock()
 	}
-	p.mu.Unlock()
 
 	key, err := r.keys.of(a)
 	if err != nil {
@@ -169,7 +157,7 @@ func (p *intermediates) fetch(ctx context.Context, file string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	if err := p.store.Restore(ctx, o, name); err != nil {
+	if err := p.IntermediateStore.Restore(ctx, o, name); err != nil {
 		return err
 	}
 	p.setPresent(o.Path)
@@ -181,7 +169,7 @@ func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch)
 	var moved []string
 	for i := range rec.Outputs {
 		o := &rec.Outputs[i]
-		o.Unkept = !kept(a, o.Path) || p.store == nil
+		o.Unkept = !kept(a, o.Path) || p.IntermediateStore == nil
 		err := move(dir.output(i, o.Path), p.abs(o.Path))
 		if errors.Is(err, fs.ErrNotExist) && a.Transient {
 			continue // no command reads it
@@ -199,16 +187,33 @@ func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch)
 // CopyIntermediate writes the output of a pass to the file name. The last run must have found the
 // pass up to date or run it. The content comes from the cache, or from another run of the pass.
 func (r *Runner) CopyIntermediate(ctx context.Context, output, name string) error {
-	if _, ok := r.tree.pass(output); !ok {
+	if _, ok := r.pass(output); !ok {
 		return fmt.Errorf("%s was not built", output)
 	}
 	if err := r.materializeFile(ctx, output); err != nil {
 		return err
 	}
 	tmp := name + ".new"
-	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), regular.Copy(r.tree.abs(output), tmp))
+	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), regular.Copy(r.abs(output), tmp))
 	if err != nil {
 		return err
 	}
 	return os.Rename(tmp, name)
+}
+
+// PassOutput implements check.Build.
+func (r *Runner) PassOutput(ctx context.Context, a *graph.Action, suffix, temp string) []byte {
+	rec := r.Records.Last(a.Outputs[0])
+	if rec == nil || r.IntermediateStore == nil {
+		return nil
+	}
+	i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool {
+		return strings.HasSuffix(o.Path, suffix)
+	})
+	if i < 0 || r.IntermediateStore.Restore(ctx, rec.Outputs[i], temp) != nil {
+		return nil
+	}
+	defer os.Remove(temp)
+	text, _ := os.ReadFile(temp)
+	return text
 }

@@ -53,7 +53,7 @@ func TestIntermediates(t *testing.T) {
 	c.IntermediateStore = keeping{has: map[string]string{"parts/a.ptx": "ptx"}}
 	c.Begun = c.Begun.Add(-time.Minute)
 	r := New(c)
-	r.tree.setPasses([]cache.Output{{Path: pass.Outputs[0], Unkept: true}, {Path: cicc.Outputs[0]}})
+	r.setPasses([]cache.Output{{Path: pass.Outputs[0], Unkept: true}, {Path: cicc.Outputs[0]}})
 	exists := func(file string) bool {
 		_, err := os.Stat(filepath.Join(l.root, file))
 		return err == nil

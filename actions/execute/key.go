@@ -18,8 +18,7 @@ import (
 
 // keys computes the command keys of actions.
 type keys struct {
-	*Config
-	tree       *buildTree
+	*buildTree
 	discovery  *discover.Discovery
 	generated  *generatedFiles
 	provenance *provenance
@@ -78,7 +77,7 @@ func (k *keys) fields(a *graph.Action, key actionKey) []cache.Field {
 
 // input digests the file in and appends it to the inputs of key.
 func (k *keys) input(key *actionKey, a *graph.Action, in string) error {
-	d, err := k.tree.Digest(in)
+	d, err := k.Digest(in)
 	key.inputs = append(key.inputs, cache.FileDigest{Path: in, Digest: d})
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s does not exist; %s needs it", in, a.Target)
@@ -107,7 +106,7 @@ func (k *keys) implicit(a *graph.Action) ([]cache.Field, error) {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
 	}
-	d, err := k.tree.Digest(file)
+	d, err := k.Digest(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
@@ -165,7 +164,7 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	}
 	for _, in := range key.inputs[:libraries] {
 		name := in.Path
-		if k.tree.IsIntermediate(name) {
+		if k.IsIntermediate(name) {
 			name = keyName(name)
 		}
 		w.Field("input "+name, in.Digest.String())
@@ -212,7 +211,7 @@ func (k *keys) roles(a *graph.Action) *strings.Replacer {
 		pairs = append(pairs, [2]string{o, name})
 	}
 	for i, in := range a.Reads() {
-		if k.tree.IsIntermediate(in) {
+		if k.IsIntermediate(in) {
 			pairs = append(pairs, [2]string{in, fmt.Sprintf("<in %d>", i)})
 		}
 	}

@@ -28,8 +28,6 @@ import (
 type provenance struct {
 	*buildTree
 	discovery *discover.Discovery
-	tools     map[string]string
-	keyEnv    []string
 
 	once    sync.Once
 	wanted  map[graph.ActionID]bool // actions behind a manifest
@@ -40,13 +38,13 @@ type provenance struct {
 func (p *provenance) use(a *graph.Action, rec *cache.Record) {
 	p.once.Do(func() {
 		var manifests []graph.ActionID
-		for _, b := range p.graph.Actions {
+		for _, b := range p.Graph.Actions {
 			if b.Work.Manifest != nil {
 				manifests = append(manifests, b.ID)
 			}
 		}
 		p.wanted = map[graph.ActionID]bool{}
-		for _, id := range p.graph.Closure(manifests) {
+		for _, id := range p.Graph.Closure(manifests) {
 			p.wanted[id] = true
 		}
 	})
@@ -63,7 +61,7 @@ func (p *provenance) of(a *graph.Action) (string, error) {
 			return "", err
 		}
 	}
-	for _, e := range p.keyEnv {
+	for _, e := range p.KeyEnv {
 		o.add("env", p.placeless(e))
 	}
 	fields := slices.SortedFunc(maps.Keys(o.fields), func(a, b cache.Field) int {
@@ -96,7 +94,7 @@ func (o *origins) file(name string) error {
 }
 
 func (o *origins) content(name string, d cache.Digest) {
-	if filepath.IsAbs(name) && !strings.HasPrefix(name, o.graph.BuildDir+"/") {
+	if filepath.IsAbs(name) && !strings.HasPrefix(name, o.Graph.BuildDir+"/") {
 		o.add("file", d.String())
 	} else {
 		o.add("file "+o.placeless(name), d.String())
@@ -124,7 +122,7 @@ func (o *origins) action(a *graph.Action) error {
 		}
 	}
 	for _, t := range a.Tools {
-		o.add("tool "+t, o.tools[t])
+		o.add("tool "+t, o.Tools[t])
 	}
 	for _, e := range a.Env {
 		o.add("env", o.placeless(e))
@@ -153,7 +151,7 @@ var absolutePath = sync.OnceValue(func() *regexp.Regexp {
 
 // placeless spells an argument or a file independently of the project's folder.
 func (p *provenance) placeless(arg string) string {
-	arg = strings.ReplaceAll(arg, p.graph.BuildDir+"/", "<build>/")
-	arg = strings.ReplaceAll(arg, p.root+"/", "")
+	arg = strings.ReplaceAll(arg, p.Graph.BuildDir+"/", "<build>/")
+	arg = strings.ReplaceAll(arg, p.Root+"/", "")
 	return absolutePath().ReplaceAllString(arg, "${1}/")
 }

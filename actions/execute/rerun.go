@@ -81,11 +81,11 @@ func (again *Rerun) setAside() error {
 		return nil
 	}
 	for i, o := range again.Action.Outputs {
-		if err := os.Rename(again.r.tree.abs(o), again.aside(i)); err != nil {
+		if err := os.Rename(again.r.abs(o), again.aside(i)); err != nil {
 			return fmt.Errorf("setting the old %s aside: %w", o, err)
 		}
 		again.moved++
-		again.r.tree.written(o)
+		again.r.Forget(o)
 	}
 	return nil
 }
@@ -100,10 +100,10 @@ func (again *Rerun) Close() error {
 		os.Remove(log.File)
 	}
 	for i, o := range again.Action.Outputs[:again.moved] {
-		if err := os.Rename(again.aside(i), again.r.tree.abs(o)); err != nil {
+		if err := os.Rename(again.aside(i), again.r.abs(o)); err != nil {
 			return fmt.Errorf("bringing %s back: %w", o, err)
 		}
-		again.r.tree.written(o)
+		again.r.Forget(o)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (again *Rerun) Logs() (logs []Log) {
 // them.
 func (again *Rerun) Own() (own, via []string) {
 	dir, short := again.dir, again.r.scratches.short
-	own = []string{again.r.tree.abs(filepath.Join(dir.dir, dir.name))}
+	own = []string{again.r.abs(filepath.Join(dir.dir, dir.name))}
 	if short != "" {
 		own, via = append(own, filepath.Dir(short)), []string{short, dir.tmp}
 	}
@@ -148,7 +148,7 @@ func (again *Rerun) Known() (known []string) {
 	}
 	known = slices.DeleteFunc(known, func(p string) bool { return p == "" })
 	for i, p := range known {
-		known[i] = r.tree.abs(p)
+		known[i] = r.abs(p)
 	}
 	return known
 }

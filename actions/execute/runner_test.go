@@ -70,7 +70,7 @@ func TestRunner(t *testing.T) {
 		c := r.Config
 		c.Store, c.IntermediateStore = store, store
 		late := New(c)
-		late.stability.begun = r.stability.begun
+		late.Begun = r.Begun
 		return late
 	}
 	step := func(what string, r sched.Runner, want string, wantRan int) {

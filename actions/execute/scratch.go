@@ -40,8 +40,8 @@ type scratch struct {
 
 // scratches manages the folder of all temporary files of a build.
 type scratches struct {
-	root, buildDir string
-	dir            string
+	*buildTree
+	dir string
 
 	once   sync.Once
 	err    error
@@ -54,7 +54,7 @@ func (t *scratches) place(a *graph.Action) (scratch, error) {
 	if err := t.open(); err != nil {
 		return scratch{}, err
 	}
-	name := flatName(t.buildDir, a.Outputs[0])
+	name := flatName(t.Graph.BuildDir, a.Outputs[0])
 	if oneFile(a) {
 		return scratch{dir: t.dir, rel: t.relative(t.dir), name: name, tmp: cmp.Or(t.short, t.dir)}, nil
 	}
@@ -108,11 +108,11 @@ func (t *scratches) shortName(dir string) string {
 
 // file returns the temporary name of an output that is restored from the cache.
 func (t *scratches) file(output string) string {
-	return filepath.Join(t.dir, flatName(t.buildDir, output))
+	return filepath.Join(t.dir, flatName(t.Graph.BuildDir, output))
 }
 
 func (t *scratches) relative(dir string) string {
-	if rel, err := filepath.Rel(t.root, dir); err == nil && !strings.HasPrefix(rel, "..") {
+	if rel, err := filepath.Rel(t.Root, dir); err == nil && !strings.HasPrefix(rel, "..") {
 		return filepath.ToSlash(rel)
 	}
 	return dir

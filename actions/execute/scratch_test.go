@@ -28,7 +28,8 @@ func TestFlatName(t *testing.T) {
 
 // Concurrent actions write different files, in a shared folder or in their own.
 func TestScratch(t *testing.T) {
-	all := &scratches{root: "/p", buildDir: "build", dir: t.TempDir()}
+	tree := &buildTree{Config: Config{Root: "/p", Graph: &graph.Graph{BuildDir: "build"}}}
+	all := &scratches{buildTree: tree, dir: t.TempDir()}
 	t.Setenv("TMPDIR", "/tmp") // which a short name fits into
 	short := ""
 	t.Cleanup(func() {

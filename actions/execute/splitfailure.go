@@ -88,7 +88,7 @@ func (m *splitFailures) isKnown(question string) bool {
 // is a pass that may run before the objects are built.
 func (m *splitFailures) hasInputs(argv []string) bool {
 	for i, arg := range argv {
-		if i > 0 && argv[i-1] != "-o" && m.r.tree.IsOutput(arg) && !m.r.Listing.Exists(arg) {
+		if i > 0 && argv[i-1] != "-o" && m.r.IsOutput(arg) && !m.r.Listing.Exists(arg) {
 			return false
 		}
 	}

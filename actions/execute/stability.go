@@ -8,7 +8,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -57,32 +56,28 @@ func after(c clock, t time.Time) cache.Moment {
 // stability checks whether the inputs that a command read are those that existed when it started.
 type stability struct {
 	*buildTree
-	discovery *discover.Discovery
-	records   *tree.DB
-	env       []string
-	begun     time.Time // when this kbuild started
-	clock     clock
+	clock clock
 }
 
 // start waits until the command of a may start, and returns that moment. It waits until files get
 // times after the start of this kbuild. It waits longer if no record lists what the command reads.
 func (s *stability) start(a *graph.Action) cache.Moment {
-	rec := s.records.Last(a.Outputs[0])
+	rec := s.Records.Last(a.Outputs[0])
 	if rec == nil {
-		return after(s.clock, s.begun.Add(cache.FileTick))
+		return after(s.clock, s.Begun.Add(cache.FileTick))
 	}
 	for _, f := range rec.Discovered {
 		if !discover.IsCondition(f.Path) {
 			s.Digest(f.Path)
 		}
 	}
-	return after(s.clock, s.begun)
+	return after(s.clock, s.Begun)
 }
 
 // early reports whether a command started so early that files from before this kbuild are too
 // recent.
 func (s *stability) early(start time.Time) bool {
-	return !start.After(s.begun.Add(2 * cache.FileTick))
+	return !start.After(s.Begun.Add(2 * cache.FileTick))
 }
 
 // unchanged reports whether a file has a digest, and had it when a command started. A file that
@@ -95,7 +90,7 @@ func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) b
 	if s.IsOutput(file) {
 		start = cache.Moment{}
 	}
-	return s.files.Unchanged(file, d, start)
+	return s.Files.Unchanged(file, d, start)
 }
 
 // tool reports whether the program of a is the one that this kbuild has identified, neither written
@@ -106,7 +101,7 @@ func (s *stability) tool(a *graph.Action) bool {
 	if len(a.Tools) == 0 || len(a.Argv) == 0 || s.IsOutput(a.Argv[0]) {
 		return true
 	}
-	file, err := run.LookPath(a.Argv[0], s.root, s.env)
+	file, err := run.LookPath(a.Argv[0], s.Root, s.Env)
 	if err != nil {
 		return false
 	}
@@ -114,8 +109,8 @@ func (s *stability) tool(a *graph.Action) bool {
 	if unix.Lstat(file, &link) != nil || unix.Stat(file, &program) != nil {
 		return false
 	}
-	return !time.Unix(link.Ctim.Unix()).After(s.begun) &&
-		!time.Unix(program.Ctim.Unix()).After(s.begun)
+	return !time.Unix(link.Ctim.Unix()).After(s.Begun) &&
+		!time.Unix(program.Ctim.Unix()).After(s.Begun)
 }
 
 // inputs reports whether the tool and the inputs of a are still those of its key.

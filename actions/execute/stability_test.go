@@ -118,7 +118,7 @@ func (l *lab) runner() *Runner {
 func (l *lab) lateRunner() *Runner {
 	after(kernelClock{}, time.Now().Add(cache.FileTick))
 	r := l.runner()
-	r.stability.begun = r.stability.begun.Add(-time.Minute)
+	r.Begun = r.Begun.Add(-time.Minute)
 	return r
 }
 

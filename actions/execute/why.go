@@ -37,9 +37,9 @@ func (k *keys) differences(a *graph.Action, key actionKey) []string {
 		if a.Intermediate {
 			break
 		}
-		if _, err := os.Lstat(k.tree.abs(o.Path)); err != nil {
+		if _, err := os.Lstat(k.abs(o.Path)); err != nil {
 			out = append(out, "output "+o.Path+" is missing, and the cache does not hold it")
-		} else if !k.tree.has(o) {
+		} else if !k.has(o) {
 			out = append(out, "output "+o.Path+" was changed by someone else")
 		}
 	}

@@ -1,0 +1,246 @@
+package execute
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/actions/discover"
+	"github.com/kbuild-dev/kbuild/actions/pptext"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+)
+
+// capture returns the record of what the command wrote and read. stable is false if an input
+// changed during the run: then the outputs are used but not recorded.
+func (r *Runner) capture(
+	ctx context.Context, a *graph.Action, key actionKey, res sched.Result, dir scratch,
+	start cache.Moment,
+) (rec *cache.Record, stable bool, err error) {
+	if k := a.Work.Keep; k != nil {
+		for i, kept := range k.Files {
+			err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i]))
+			if err != nil {
+				return nil, false, fmt.Errorf("the command ended well and did not leave %s: %w",
+					kept, err)
+			}
+		}
+	}
+	if d := a.Step().DepfileOutput; d != "" {
+		if err := regular.Copy(dir.depfile(), dir.named(a, d)); err != nil {
+			return nil, false, fmt.Errorf("the command ended well and did not write its "+
+				"dependency file: %w", err)
+		}
+	}
+	if a.Kind.Info().CompilesSource() {
+		if err := r.takeTimeTraces(a, dir); err != nil {
+			return nil, false, err
+		}
+	}
+	texts, err := r.canonical.of(a, dir)
+	if err != nil {
+		return nil, false, fmt.Errorf("the command ended well and did not write its output: %w", err)
+	}
+	rec = &cache.Record{Command: key.key, Fields: r.keys.fields(a, key), Made: start.Time,
+		Text: string(res.Output), Elapsed: res.Elapsed, CPU: res.CPU, MaxRSS: res.MaxRSS}
+	for i, o := range a.Outputs {
+		out, ok := texts.outputs[o]
+		if !ok {
+			if out, err = digestOutput(r.outputFile(a, i, dir), o); err != nil {
+				return nil, false, fmt.Errorf("the command ended well and did not write %s: %w",
+					o, err)
+			}
+		}
+		rec.Outputs = append(rec.Outputs, out)
+	}
+	stable = r.stability.inputs(a, key.inputs, start)
+	found, err := r.discovery.Find(ctx, discover.Ran{
+		Action: a, Depfile: dir.depfile(), Trace: dir.traceFile(), Scratch: dir.file("expanded"),
+		Folders: []string{dir.tmp, dir.dir}, Staged: dir.rel, Start: start, Files: r.Files,
+	}, rec)
+	if err == nil {
+		err = r.generated.undeclared(a, rec.Discovered)
+	}
+	for _, f := range texts.incbins {
+		discover.Add(rec, f)
+	}
+	rec.Discovered = append(rec.Discovered,
+		r.discovery.Conditions(a, rec.Discovered, texts.used, len(res.Output) > 0)...)
+	return rec, stable && found, err
+}
+
+// outputFile returns the file that the command of a writes output i to.
+func (r *Runner) outputFile(a *graph.Action, i int, dir scratch) string {
+	if a.InPlace {
+		return r.abs(a.Outputs[i])
+	}
+	return dir.output(i, a.Outputs[i])
+}
+
+func digestOutput(file, name string) (cache.Output, error) {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return cache.Output{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return cache.Output{}, fmt.Errorf("%s is no regular file", name)
+	}
+	d, err := cache.DigestFile(file)
+	return cache.Output{Path: name, Digest: d, Size: info.Size(), Exec: info.Mode()&0o100 != 0}, err
+}
+
+// canonicalizer builds the canonical forms of preprocessed texts.
+type canonicalizer struct {
+	discovery     *discover.Discovery
+	intermediates *intermediates
+	buffers       sync.Pool // of *[]byte
+}
+
+// canonicalTexts is the result of canonicalizing the outputs of a command. outputs has the digests
+// that are known already; such an output has no file if no command reads it. used lists the macros
+// that a text used, and incbins the files that the assembler will include.
+type canonicalTexts struct {
+	outputs map[string]cache.Output
+	used    []string
+	incbins []cache.FileDigest
+}
+
+// of canonicalizes the files that a command wrote. Texts are large, and most are needed only for
+// their digests. So each is read once, and its file is kept only if some command reads it.
+func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error) {
+	m := canonicalTexts{outputs: map[string]cache.Output{}}
+	writes := a.Kind.Info().Writes
+	for i, o := range a.Outputs {
+		raw := writes == graph.FormText && i == 0
+		canon := slices.IndexFunc(a.Step().CanonicalForms, func(t graph.CanonicalForm) bool {
+			return t.Raw == o
+		})
+		stub := strings.HasSuffix(o, ".stub.c")
+		code := writes == graph.FormHost && i == 0
+		if !raw && canon < 0 && !stub && !code {
+			continue
+		}
+		text, err := regular.Append(c.buffer(), dir.output(i, o))
+		if err != nil {
+			return m, err
+		}
+		changed, files := false, a.Step().FilesOutput
+		placed := raw && files != "" && (c.intermediates.Base == "" || pptext.Placed(text, c.intermediates.Base))
+		switch {
+		case raw && (len(a.Step().Macros) > 0 || files != ""):
+			var used map[string]bool
+			text, used = pptext.TakeMacros(text, a.Step().Macros...)
+			m.used, changed = slices.Sorted(maps.Keys(used)), true
+		case stub: // a stub names itself in line markers
+			itself := []byte(dir.relative().output(i, o))
+			text, changed = bytes.ReplaceAll(text, itself, []byte(nvcc.StubName)), true
+		}
+		if comments, files := c.discovery.IncbinDigests(a, text); comments != nil {
+			text, changed = append(text, comments...), true
+			m.incbins = append(m.incbins, files...)
+		}
+		if err := c.finish(a, dir, m, o, text, changed); err != nil {
+			return m, err
+		}
+		if raw && files != "" {
+			list := []string{Anywhere}
+			if placed {
+				list[0] = Placed
+			}
+			list = append(list, pptext.Files(text, a.Step().WithoutSystem)...)
+			lines := []byte(strings.Join(list, "\n"))
+			if err := os.WriteFile(dir.named(a, files), lines, 0o666); err != nil {
+				return m, err
+			}
+		}
+		if canon >= 0 {
+			t := a.Step().CanonicalForms[canon]
+			out, _ := pptext.AppendCanonical(c.buffer(), text,
+				pptext.Options{DropFalse: t.DropFalse, Base: c.intermediates.Base})
+			if err := c.finish(a, dir, m, t.Canon, out, true); err != nil {
+				return m, err
+			}
+			c.buffers.Put(&out)
+		}
+		c.buffers.Put(&text)
+	}
+	return m, nil
+}
+
+// Anywhere and Placed are the first lines of the list of the files that a text comes from. Placed
+// means that the text depends on the place of its base: see pptext.Placed.
+const (
+	Anywhere = "*anywhere"
+	Placed   = "*placed"
+)
+
+// finish stores the digest of an output. It writes the file if the text changed and some command
+// reads it.
+func (c *canonicalizer) finish(
+	a *graph.Action, dir scratch, m canonicalTexts, output string, text []byte, changed bool,
+) error {
+	m.outputs[output] = cache.Output{Path: output, Digest: sha256.Sum256(text),
+		Size: int64(len(text)), Unkept: a.Transient}
+	switch {
+	case a.Transient && !c.intermediates.isRead(output):
+		os.Remove(dir.named(a, output))
+	case changed:
+		return os.WriteFile(dir.named(a, output), text, 0o666)
+	}
+	return nil
+}
+
+// buffer returns an empty slice, usually one with capacity from the pool.
+func (c *canonicalizer) buffer() []byte {
+	if b, ok := c.buffers.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, 64<<10)
+}
+
+// takeTimeTraces moves the time traces of clang's passes to the last outputs of a: one for the host
+// and one for each architecture. clang writes the host trace beside the object, if it writes the
+// object. It writes the others among its temporary files, under random names. No option sets these
+// paths, so another version of clang may use other ones. A missing trace does not fail the compile:
+// its output is an empty trace.
+func (t *buildTree) takeTimeTraces(a *graph.Action, dir scratch) error {
+	last := a.Outputs[len(a.Outputs)-1]
+	if slices.Contains(a.Tools, "nvcc") || len(a.Archs) == 0 || !toolchain.IsTimeTrace(a, last) {
+		return nil
+	}
+	patterns := []string{"*.json"}
+	for _, arch := range a.Archs {
+		patterns = append(patterns, "*/*-"+arch+".json")
+	}
+	for i, output := range a.Outputs[len(a.Outputs)-len(patterns):] {
+		file := t.abs(output)
+		if _, err := os.Lstat(file); err == nil {
+			continue
+		}
+		text := []byte(`{"traceEvents":[]}`)
+		left, _ := fs.Glob(os.DirFS(dir.tmp), patterns[i])
+		if len(left) > 0 {
+			var err error
+			if text, err = regular.Read(filepath.Join(dir.tmp, left[0])); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(file, text, 0o666); err != nil {
+			return err
+		}
+		t.Forget(output)
+	}
+	return nil
+}
