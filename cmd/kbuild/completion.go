@@ -24,40 +24,42 @@ func (cmd completionCmd) Run(c *cli, parser *kong.Kong) error {
 		_, err := fmt.Fprint(c.out, reference.Completion[cmd.Shell])
 		return err
 	}
-	found := reference.Words(parser.Model, cmd.Words, c.known(cmd.Words))
-	if len(found) > 0 {
+	names := &projectNames{options: c.ofWords(cmd.Words).workspace().Manifest}
+	if found := reference.Words(parser.Model, cmd.Words, names); len(found) > 0 {
 		fmt.Fprintln(c.out.Paths(), strings.Join(found, "\n"))
 	}
 	return nil
 }
 
-// known returns the names that the project of a command line defines. They are empty if the
+// projectNames are the names that the project of a command line defines. It has none if the
 // manifest cannot be read: completion must not print errors.
-func (c *cli) known(words []string) reference.Known {
-	w := c.ofWords(words).workspace()
-	var project *manifest.Project
-	load := func() *manifest.Project {
-		if project == nil {
-			project, _ = manifest.Load(w.Manifest)
-		}
-		if project == nil {
-			project = &manifest.Project{}
-		}
-		return project
+type projectNames struct {
+	options manifest.Options
+	project *manifest.Project // nil until a name is needed
+}
+
+// Names implements reference.Names.
+func (n *projectNames) Names(of string) (names []string) {
+	if n.project == nil {
+		n.project, _ = manifest.Load(n.options)
 	}
-	return reference.Known{
-		Targets:  func() []string { return targetNames(load()) },
-		Programs: func() []string { return programNames(load()) },
-		Tests:    func() []string { return testNames(load()) },
-		Profiles: func() []string { return load().Profiles },
-		Archs:    func() []string { return archsOf(load()) },
-		Variables: func() (names []string) {
-			for _, v := range load().Variables {
-				names = append(names, v.Name)
-			}
-			return names
-		},
+	switch of {
+	case "targets":
+		return targetNames(n.project)
+	case "programs":
+		return programNames(n.project)
+	case "tests":
+		return testNames(n.project)
+	case "profiles":
+		return n.project.Profiles
+	case "archs":
+		return archsOf(n.project)
+	case "variables":
+		for _, v := range n.project.Variables {
+			names = append(names, v.Name+"=")
+		}
 	}
+	return names
 }
 
 // targetNames returns labels, names, and the base names of instances.

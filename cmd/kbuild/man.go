@@ -20,7 +20,7 @@ type manCmd struct {
 
 // Run writes the pages into a folder and prints their paths, or shows kbuild.1.
 func (cmd manCmd) Run(c *cli, parser *kong.Kong) error {
-	pages := maps.Collect(reference.Man(parser.Model))
+	pages := reference.Man(parser.Model)
 	if cmd.Folder == "" {
 		return showPage(c, pages["kbuild.1"])
 	}

@@ -28,17 +28,15 @@ compdef _kbuild kbuild
 	"fish": "complete -c kbuild -a '(kbuild completion words -- (commandline -opc)[2..-1] (commandline -ct))'\n",
 }
 
-// Known holds functions that return the names in a project.
-type Known struct {
-	Targets, Programs, Tests, Profiles, Archs, Variables func() []string
-}
+// Names returns the names in a project that a word of a command line may be: "targets",
+// "programs", "tests", "profiles", "archs", or "variables" with an equal sign.
+type Names interface{ Names(of string) []string }
 
 // Words returns completions of the last word. There are none if it is a file name or unknown.
-func Words(app *kong.Application, words []string, known Known) (found []string) {
+func Words(app *kong.Application, words []string, known Names) (found []string) {
 	words, typed := joined(words)
-	found = becomes(app, words, known)
-	for i, word := range found {
-		found[i] = strings.TrimPrefix(word, typed)
+	for _, word := range becomes(app, words, known) {
+		found = append(found, strings.TrimPrefix(word, typed))
 	}
 	return found
 }
@@ -67,7 +65,7 @@ func joined(words []string) (out []string, typed string) {
 }
 
 // becomes returns completions of the last word.
-func becomes(app *kong.Application, words []string, known Known) (found []string) {
+func becomes(app *kong.Application, words []string, known Names) (found []string) {
 	last := words[len(words)-1]
 	node, flag, rest := app.Node, (*kong.Flag)(nil), words[:len(words)-1]
 	for i := 0; i < len(rest); i++ {
@@ -134,30 +132,26 @@ func flagOf(node *kong.Node, word string) *kong.Flag {
 
 func optionsOf(node *kong.Node) (all []string) {
 	for n := node; n != nil; n = n.Parent {
+		var short []string
 		for _, f := range n.Flags {
 			all = append(all, "--"+f.Name)
-		}
-		for _, f := range n.Flags {
 			if f.Short != 0 {
-				all = append(all, "-"+string(f.Short))
+				short = append(short, "-"+string(f.Short))
 			}
 		}
+		all = append(all, short...)
 	}
 	return all
 }
 
-func valuesOf(f *kong.Flag, known Known) []string {
+func valuesOf(f *kong.Flag, known Names) []string {
 	switch f.Name {
 	case "profile":
-		return known.Profiles()
+		return known.Names("profiles")
 	case "arch", "check-link":
-		return known.Archs()
+		return known.Names("archs")
 	case "var":
-		names := known.Variables()
-		for i := range names {
-			names[i] += "="
-		}
-		return names
+		return known.Names("variables")
 	}
 	if f.Enum != "" {
 		return strings.Split(f.Enum, ",")
@@ -166,7 +160,7 @@ func valuesOf(f *kong.Flag, known Known) []string {
 }
 
 // argumentsOf returns the subcommands of a command and the words that its arguments accept.
-func argumentsOf(app *kong.Application, node *kong.Node, known Known) (all []string) {
+func argumentsOf(app *kong.Application, node *kong.Node, known Names) (all []string) {
 	for _, n := range node.Children {
 		if !n.Hidden {
 			all = append(all, n.Name)
@@ -174,14 +168,14 @@ func argumentsOf(app *kong.Application, node *kong.Node, known Known) (all []str
 	}
 	switch {
 	case node == app.Node:
-		return append(all, known.Targets()...)
+		return append(all, known.Names("targets")...)
 	case node.Name == "help":
 		for _, n := range app.Children {
 			all = append(all, n.Name)
 		}
-		return append(all, Names()...)
+		return append(all, explained()...)
 	case node.Name == "explain":
-		return Names()
+		return explained()
 	}
 	for _, p := range node.Positional {
 		if p.Enum != "" {
@@ -189,11 +183,11 @@ func argumentsOf(app *kong.Application, node *kong.Node, known Known) (all []str
 		}
 		switch {
 		case node.Name == "run" && p.Name == "target":
-			all = append(all, known.Programs()...)
+			all = append(all, known.Names("programs")...)
 		case node.Name == "test" && p.Name == "test":
-			all = append(all, known.Tests()...)
+			all = append(all, known.Names("tests")...)
 		case p.Name == "targets" || p.Name == "target" || p.Name == "what" || p.Name == "module":
-			all = append(all, known.Targets()...)
+			all = append(all, known.Names("targets")...)
 		}
 	}
 	return all

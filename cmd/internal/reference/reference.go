@@ -5,6 +5,9 @@
 package reference
 
 import (
+	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,27 +32,20 @@ type entry struct {
 }
 
 // entries returns a block and everything in it, in the order of the schema.
-func entries(path string, b *manifest.Block) []entry {
-	var out []entry
+func entries(path string, b *manifest.Block) (out []entry) {
 	if path != "" {
-		out = append(out, entry{path: path, block: b})
-		out = append(out, attributes(path, b)...)
+		out = append(out, entry{path, b, nil})
 		path += "."
+	}
+	for i := range b.Attributes {
+		a := &b.Attributes[i]
+		out = append(out, entry{path + a.Name, b, a})
+		for j := range a.Keys {
+			out = append(out, entry{path + a.Name + "." + a.Keys[j].Name, b, &a.Keys[j]})
+		}
 	}
 	for _, n := range b.Blocks {
 		out = append(out, entries(path+n.Name, n)...)
-	}
-	return out
-}
-
-func attributes(path string, b *manifest.Block) []entry {
-	var out []entry
-	for i := range b.Attributes {
-		a := &b.Attributes[i]
-		out = append(out, entry{path + "." + a.Name, b, a})
-		for j := range a.Keys {
-			out = append(out, entry{path + "." + a.Name + "." + a.Keys[j].Name, b, &a.Keys[j]})
-		}
 	}
 	return out
 }
@@ -123,13 +119,12 @@ func writeBlock(p page, b *manifest.Block) {
 		p.item("attributes", b.Open)
 	}
 	var own, defaults, blocks []string
-	for _, e := range attributes("", b) {
-		switch {
-		case strings.Count(e.path, ".") > 1: // a key
-		case b.Inherits == "defaults" && inherited(b, e.attribute) != "":
-			defaults = append(defaults, e.attribute.Name)
-		default:
-			own = append(own, e.attribute.Name)
+	for i := range b.Attributes {
+		a := &b.Attributes[i]
+		if b.Inherits == "defaults" && inherited(b, a) != "" {
+			defaults = append(defaults, a.Name)
+		} else {
+			own = append(own, a.Name)
 		}
 	}
 	for _, n := range b.Blocks {
@@ -201,4 +196,63 @@ func list(p page, term string, terms []string) {
 	if len(terms) > 0 {
 		p.item(term, "`"+strings.Join(terms, "`, `")+"`")
 	}
+}
+
+// Explain writes the entry of a name. The name is a block (library), an attribute of one
+// (library.type) or of any block (opt), or a key of an attribute (flags.nvcc). If entries with that
+// name differ, they are listed. Without a name the blocks are listed.
+func Explain(w io.Writer, name string) error {
+	p := &terminal{w: w}
+	if name == "" {
+		for _, b := range manifest.Schema().Blocks {
+			p.item(b.Name, firstSentence(b.Text))
+		}
+		p.text("Try: `kbuild explain library`, `kbuild explain library.sources`, `kbuild explain flags.nvcc`")
+		return nil
+	}
+	var found []entry
+	for _, e := range entries("", manifest.Schema()) {
+		if e.path == name || strings.HasSuffix(e.path, "."+name) {
+			found = append(found, e)
+		}
+	}
+	some := subjects(found)
+	switch {
+	case len(some) == 0:
+		near := manifest.Nearest(name, explained())
+		if _, attribute, ok := strings.Cut(name, "."); ok && near == "" {
+			near = manifest.Nearest(attribute[strings.LastIndexByte(attribute, '.')+1:], explained())
+		}
+		if near != "" {
+			return fmt.Errorf("a manifest has no %q; did you mean %q?", name, near)
+		}
+		return fmt.Errorf("a manifest has no %q; kbuild explain lists its blocks", name)
+	case len(some) == 1:
+		p.section(1, some[0].short())
+		some[0].write(p)
+		return nil
+	}
+	for _, s := range some {
+		p.item(strings.Join(append([]string{s.short()}, s.also...), ", "), firstSentence(s.about()))
+	}
+	return nil
+}
+
+func firstSentence(s string) string {
+	first, _, more := strings.Cut(s, ". ")
+	if more {
+		first += "."
+	}
+	return first
+}
+
+// explained returns the names that Explain accepts: blocks and attributes, qualified and
+// unqualified.
+func explained() []string {
+	known := map[string]bool{}
+	for _, e := range entries("", manifest.Schema()) {
+		known[e.short()] = true
+		known[e.path[strings.LastIndex(e.path, ".")+1:]] = true
+	}
+	return slices.Sorted(maps.Keys(known))
 }
