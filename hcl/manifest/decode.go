@@ -263,8 +263,7 @@ func (r *reader) hasForm(row *Attribute, it item) bool {
 		}
 		return err == nil
 	case !form.valid().MatchString(it.text):
-		r.l.errorAt(it.rng, form.help, "%q is no %s", it.text, form.what)
-		return false
+		return r.l.errorAt(it.rng, form.help, "%q is no %s", it.text, form.what)
 	}
 	return true
 }
@@ -395,12 +394,10 @@ func (r *reader) words(f *field) (out []string) {
 // isName reports options and file names in a list of names: libs = ["-lm", "libz.so"].
 func (r *reader) isName(row *Attribute, it item) bool {
 	if rest, ok := strings.CutPrefix(it.text, row.option); ok {
-		r.l.errorAt(it.rng, fmt.Sprintf("Write %q.", rest), "%s takes names, not options", row.Name)
-		return false
+		return r.l.errorAt(it.rng, fmt.Sprintf("Write %q.", rest), "%s takes names, not options", row.Name)
 	}
 	if it.text == "" {
-		r.l.errorAt(it.rng, "", "%s has an empty element", row.Name)
-		return false
+		return r.l.errorAt(it.rng, "", "%s has an empty element", row.Name)
 	}
 	// The linker would search for liblibz.so.so. It uses :libz.so.1 unchanged: that is a name.
 	base := path.Base(it.text)
@@ -411,8 +408,7 @@ func (r *reader) isName(row *Attribute, it item) bool {
 	}
 	help := fmt.Sprintf("Write %q; one of the project's is a target in deps, one that lies "+
 		"elsewhere a prebuilt block, or has its folder in lib_dirs.", strings.TrimPrefix(stem, "lib"))
-	r.l.errorAt(it.rng, help, "%s takes names, and %s is a file", row.Name, it.text)
-	return false
+	return r.l.errorAt(it.rng, help, "%s takes names, and %s is a file", row.Name, it.text)
 }
 
 // textMap converts to a map of strings; a null value becomes nil.

@@ -162,8 +162,10 @@ func (l *reports) addQuoted(d Diagnostic) {
 	l.add(ds[0])
 }
 
-func (l *reports) errorAt(r hcl.Range, detail, format string, args ...any) {
+// errorAt reports an error. It returns false, as checks that fail do.
+func (l *reports) errorAt(r hcl.Range, detail, format string, args ...any) bool {
 	l.add(l.at(r, detail, fmt.Sprintf(format, args...)))
+	return false
 }
 
 func (l *reports) warnAt(r hcl.Range, detail, format string, args ...any) {
@@ -172,14 +174,15 @@ func (l *reports) warnAt(r hcl.Range, detail, format string, args ...any) {
 	l.add(d)
 }
 
-// bothAt reports two ranges that conflict.
-func (l *reports) bothAt(r, also hcl.Range, say, detail, format string, args ...any) {
+// bothAt reports two ranges that conflict. It returns false, as errorAt does.
+func (l *reports) bothAt(r, also hcl.Range, say, detail, format string, args ...any) bool {
 	d := l.at(r, detail, fmt.Sprintf(format, args...))
 	if also != r {
 		second := l.at(also, "", "")
 		d.Also = Place{Pos: second.Pos, End: second.End, Source: second.Source, Say: say}
 	}
 	l.add(d)
+	return false
 }
 
 // errorf reports an error without a position.

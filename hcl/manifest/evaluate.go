@@ -259,9 +259,8 @@ func (e *evaluator) singleValue(n *node, r *references) bool {
 	if own.expr == nil || !e.refsOf(own.expr).own {
 		return true
 	}
-	e.errorAt(r.places[n.addr], "It differs between the instances: it uses matrix or each.",
+	return e.errorAt(r.places[n.addr], "It differs between the instances: it uses matrix or each.",
 		"%s has no single value", shown(n.addr))
-	return false
 }
 
 // attributeValue returns the value of an attribute for an instance of its block.

@@ -94,34 +94,28 @@ func (l *catalog) mayImport(b *block, file string) bool {
 	dir := path.Dir(file)
 	switch {
 	case filepath.IsAbs(b.name) || strings.Contains(b.name, `\`):
-		l.errorAt(b.nameRng, "A project is to work wherever it lies.",
+		return l.errorAt(b.nameRng, "A project is to work wherever it lies.",
 			"the path of an import is relative to its manifest and uses /")
-		return false
 	case strings.Contains("/"+b.name+"/", "/../"):
-		l.errorAt(b.nameRng, "Import both from a manifest above them.",
+		return l.errorAt(b.nameRng, "Import both from a manifest above them.",
 			"an import names a manifest below its own folder")
-		return false
 	case l.isFolder(file):
-		l.errorAt(b.nameRng, fmt.Sprintf("Write import %q {}.", path.Join(b.name, DefaultFile)),
+		return l.errorAt(b.nameRng, fmt.Sprintf("Write import %q {}.", path.Join(b.name, DefaultFile)),
 			"%s is a folder", file)
-		return false
 	case dir == path.Join(".", b.dir):
-		l.errorAt(b.nameRng, `Write import "math/kernels.hcl" {}.`,
+		return l.errorAt(b.nameRng, `Write import "math/kernels.hcl" {}.`,
 			"an import names a manifest of another folder, and %s is in this one", file)
-		return false
 	}
 	for _, elem := range strings.Split(dir, "/") {
 		if !targetName().MatchString(elem) {
-			l.errorAt(b.nameRng,
+			return l.errorAt(b.nameRng,
 				"Letters, digits and _ . + - may be used: names of folders become parts of labels.",
 				"a manifest in a folder %q cannot be imported", elem)
-			return false
 		}
 	}
 	if l.inBuildTree(file) {
-		l.errorAt(b.nameRng, "Manifests are read before anything is built.", "%s is in the build tree",
+		return l.errorAt(b.nameRng, "Manifests are read before anything is built.", "%s is in the build tree",
 			file)
-		return false
 	}
 	return l.isManifest(b, file)
 }
@@ -149,16 +143,14 @@ func (l *catalog) isNew(b *block, file, dir string) bool {
 		return false
 	}
 	if root, err := l.stat(l.project.File); err == nil && os.SameFile(root, info) {
-		l.errorAt(b.nameRng, "", "%s is this project's manifest itself: a link leads to it", file)
-		return false
+		return l.errorAt(b.nameRng, "", "%s is this project's manifest itself: a link leads to it", file)
 	}
 	for _, other := range sortedKeys(l.imported) {
 		first := l.imported[other]
 		name := path.Join(first.dir, first.name)
 		if seen, err := l.stat(name); other != dir && err == nil && os.SameFile(seen, info) {
-			l.bothAt(b.nameRng, first.nameRng, "first here", "Import it once.",
+			return l.bothAt(b.nameRng, first.nameRng, "first here", "Import it once.",
 				"%s is %s: a link leads to it", file, name)
-			return false
 		}
 	}
 	return true
@@ -173,9 +165,8 @@ func (l *catalog) belongs(b *block) bool {
 	by := l.imported[b.dir]
 	switch b.kind {
 	case "profile", "toolchain", "cache", "package":
-		l.bothAt(b.rng, by.rng, "imported here", "Move it to "+l.project.File+" of the project.",
+		return l.bothAt(b.rng, by.rng, "imported here", "Move it to "+l.project.File+" of the project.",
 			"%s is imported, and a block %s is for the whole project", path.Join(by.dir, by.name), b.kind)
-		return false
 	}
 	return true
 }

@@ -279,8 +279,7 @@ func (e *evaluator) hasInstance(t *target, rng hcl.Range) bool {
 		return true
 	}
 	summary, detail := noInstance(t.kind+"."+name, key, keys)
-	e.errorAt(rng, detail, "%s", summary)
-	return false
+	return e.errorAt(rng, detail, "%s", summary)
 }
 
 // noInstance describes a key that the for_each of a block does not have.

@@ -250,28 +250,24 @@ func (r *resolver) unknown(n *hclsyntax.ScopeTraversalExpr, kind, written, name 
 		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, own)), "no local named %q%s",
 			written, r.l.didYouMean(written, own))
 	case kind != "variable" && slices.Contains(known, written):
-		// The full name, as the root manifest writes it.
-		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), written)),
-			"no %s named %q", kind, name)
+		r.fail(rng, r.spelled(n, written), "no %s named %q", kind, name) // it is the full name
 	case slices.Contains(known, name+"/"+next):
-		r.fail(rng,
-			fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), name+"/"+next)),
-			"no %s named %q", kind, name)
+		r.fail(rng, r.spelled(n, name+"/"+next), "no %s named %q", kind, name)
 	case i >= 0:
-		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), known[i])),
-			"no %s named %q; did you mean %q?", kind, name, known[i])
+		r.fail(rng, r.spelled(n, known[i]), "no %s named %q; did you mean %q?", kind, name, known[i])
 	default:
 		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, known)), "no %s named %q%s", kind,
 			name, r.l.didYouMean(name, known))
 	}
 }
 
-// spelledFrom returns the name of a target as a manifest in the folder dir writes it.
-func spelledFrom(dir, name string) string {
-	if below, ok := strings.CutPrefix(name, dir+"/"); ok || dir == "" {
-		return below
+// spelled returns help with the name of a target as the manifest of the expression writes it.
+func (r *resolver) spelled(n *hclsyntax.ScopeTraversalExpr, name string) string {
+	below, ok := strings.CutPrefix(name, r.dir()+"/")
+	if !ok && r.dir() != "" {
+		below = "//" + name
 	}
-	return "//" + name
+	return fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), below)
 }
 
 // has reports whether there is a variable, local or block of that kind and name.

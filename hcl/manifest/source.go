@@ -98,28 +98,22 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	l, ending := r.l, path.Ext(s.Path)
 	switch {
 	case s.Path == "":
-		l.errorAt(rng, "", "sources has an empty element")
-		return false
+		return l.errorAt(rng, "", "sources has an empty element")
 	case strings.HasPrefix(s.Path, "-"):
-		l.errorAt(rng, "Rename it, or move it into a folder.",
+		return l.errorAt(rng, "Rename it, or move it into a folder.",
 			"compilers take %s for an option", s.Path)
-		return false
 	case strings.ContainsFunc(s.Path, unicode.IsControl):
-		l.errorAt(rng, "Rename it.",
+		return l.errorAt(rng, "Rename it.",
 			"compilers cannot tell of a file with the name %q: it holds a control character", s.Path)
-		return false
 	case l.isFolder(s.Path):
-		l.errorAt(rng, fmt.Sprintf("Write glob(%q) for the files in it.", s.Path+"/*.cu"),
+		return l.errorAt(rng, fmt.Sprintf("Write glob(%q) for the files in it.", s.Path+"/*.cu"),
 			"%s is a folder", s.Path)
-		return false
 	case s.Language != "":
 	case slices.Contains(headers, ending):
-		l.errorAt(rng, "Drop it from sources: compilers find headers through includes, and kbuild "+
+		return l.errorAt(rng, "Drop it from sources: compilers find headers through includes, and kbuild "+
 			"learns which were read.", "%s is a header", s.Path)
-		return false
 	case byEnding[ending] == "":
-		l.errorAt(rng, endingHelp(ending), "cannot tell the language of %s", s.Path)
-		return false
+		return l.errorAt(rng, endingHelp(ending), "cannot tell the language of %s", s.Path)
 	default:
 		s.Language = byEnding[ending]
 	}
