@@ -1,13 +1,18 @@
 package install
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -28,9 +33,70 @@ import (
 //     two runtimes do not link. (4.4 does so with one toolkit in /usr and the compiler's in another
 //     folder.) It is only for projects without the language CUDA.
 
+// cmakeText is a CMake file. In its lines @x is a private variable of this package.
+type cmakeText struct {
+	*Package
+	strings.Builder
+	target string // whose properties are set
+}
+
+func (w *cmakeText) line(format string, args ...any) {
+	format = strings.ReplaceAll(format, "@", "_"+w.Name+"_")
+	fmt.Fprintf(&w.Builder, format+"\n", args...)
+}
+
+// property sets a property of the target to a list. values are spelled as in a quoted argument.
+func (w *cmakeText) property(name string, values ...string) {
+	w.line(`  set_property(TARGET %s PROPERTY %s "%s")`, w.target, name, strings.Join(values, ";"))
+}
+
+// notFound writes the commands that end find_package or kbuild_add_library with an error.
+func (w *cmakeText) notFound(indent, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(text) + `"`
+	if w.tree != nil {
+		w.line(`%smessage(FATAL_ERROR "kbuild: %s)`, indent, quoted[1:])
+		return
+	}
+	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_FOUND FALSE)", indent)
+	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE %s)", indent, quoted)
+	w.line("%sreturn()", indent)
+}
+
+// cmakeListed returns an element of a list within a quoted argument.
+func cmakeListed(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, `;`, `\;`).Replace(s)
+}
+
+func allListed(texts []string) (list []string) {
+	for _, s := range texts {
+		list = append(list, cmakeListed(s))
+	}
+	return list
+}
+
+// absolute returns files of the project as elements of a CMake list.
+func (k *Package) absolute(files []string) (list []string) {
+	for _, f := range files {
+		list = append(list, cmakeListed(cache.Absolute(k.root, f)))
+	}
+	return list
+}
+
+// otherwise selects a text for installed libraries or for those of a build tree.
+func (k *Package) otherwise(installed, tree string) string {
+	if k.tree != nil {
+		return tree
+	}
+	return installed
+}
+
 // cmakeConfig returns the text of NAMEConfig.cmake.
 func (k *Package) cmakeConfig() (string, error) {
-	w := &cmakeText{name: k.Name}
+	if err := k.readCode(); err != nil {
+		return "", err
+	}
+	w := &cmakeText{Package: k}
 	w.line("# Written by kbuild install: the package %s for find_package of CMake. It finds its files from where it is.", strings.TrimSpace(k.Name+" "+k.Version))
 	w.line("if(CMAKE_VERSION VERSION_LESS 3.18)")
 	w.notFound("  ", "its package is for CMake 3.18 and newer")
@@ -42,61 +108,7 @@ func (k *Package) cmakeConfig() (string, error) {
 	if slices.ContainsFunc(k.exports, func(e plan.Export) bool { return e.Kind == manifest.Module }) {
 		w.line(`set(%s_MODULE_DIR "${@prefix}/%s")`, k.Name, k.moduleDir())
 	}
-	k.cmakeComponents(w)
-	for _, e := range k.libraries() {
-		if err := k.cmakeChecks(w, e); err != nil {
-			return "", err
-		}
-	}
-	k.cmakePackages(w)
-	for _, e := range k.libraries() {
-		if err := k.cmakeTarget(w, e, e.Name); err != nil {
-			return "", err
-		}
-		if k.behindClosed(e) {
-			if err := k.cmakeTarget(w, e, cmakeName(e, true)); err != nil {
-				return "", err
-			}
-		}
-	}
-	return w.String(), nil
-}
-
-// cmakeText is a CMake file. In its lines @x is a private variable of this package.
-type cmakeText struct {
-	strings.Builder
-	name string
-	tree bool // included by kbuild_add_library, not read by find_package
-}
-
-func (w *cmakeText) line(format string, args ...any) {
-	format = strings.ReplaceAll(format, "@", "_"+w.name+"_")
-	fmt.Fprintf(w, format+"\n", args...)
-}
-
-// notFound writes the commands that end find_package or kbuild_add_library with an error.
-func (w *cmakeText) notFound(indent, format string, args ...any) {
-	if w.tree {
-		w.line("%smessage(FATAL_ERROR %s)", indent, cmakeQuoted(fmt.Sprintf("kbuild: "+format, args...)))
-		return
-	}
-	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_FOUND FALSE)", indent)
-	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE %s)", indent, cmakeQuoted(fmt.Sprintf(format, args...)))
-	w.line("%sreturn()", indent)
-}
-
-// cmakeQuoted returns a quoted argument without any expansion.
-func cmakeQuoted(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(s) + `"`
-}
-
-// cmakeListed returns an element of a list within a quoted argument.
-func cmakeListed(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, `;`, `\;`).Replace(s)
-}
-
-// cmakeComponents writes the selection of libraries: all, or the components and their dependencies.
-func (k *Package) cmakeComponents(w *cmakeText) {
+	// The libraries: all, or the components with their dependencies.
 	var all []string
 	for _, e := range k.libraries() {
 		all = append(all, e.Name)
@@ -117,6 +129,28 @@ func (k *Package) cmakeComponents(w *cmakeText) {
 	w.line("    return()")
 	w.line("  endif()")
 	w.line("endforeach()")
+	w.checks()
+	for _, e := range k.libraries() {
+		w.dependencies(e)
+	}
+	for _, e := range k.libraries() {
+		w.library(e, e.Name)
+		if k.behindClosed(e) {
+			w.library(e, cmakeName(e, true))
+		}
+	}
+	return w.String(), nil
+}
+
+// linkedSuffix ends the target name of a library whose device code another library has linked.
+// Targets that use it through that library must not link the code again.
+const linkedSuffix = ".linked"
+
+func cmakeName(e plan.Export, linked bool) string {
+	if linked && e.Links.DeviceLink {
+		return e.Name + linkedSuffix
+	}
+	return e.Name
 }
 
 // cmakeBehind appends the names of the targets of a library and of its dependencies. linked reports
@@ -133,94 +167,6 @@ func (k *Package) cmakeBehind(names []string, e plan.Export, linked bool) []stri
 	return names
 }
 
-// linkedSuffix ends the target name of a library whose device code another library has linked.
-// Targets that use it through that library must not link the code again.
-const linkedSuffix = ".linked"
-
-func cmakeName(e plan.Export, linked bool) string {
-	if linked && e.Links.DeviceLink {
-		return e.Name + linkedSuffix
-	}
-	return e.Name
-}
-
-func (k *Package) named(label string) plan.Export {
-	return k.exports[slices.IndexFunc(k.exports, func(e plan.Export) bool { return e.Label == label })]
-}
-
-// cmakeChecks writes the checks that reject a project that could not link a library.
-func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
-	if !e.Links.DeviceLink {
-		return nil
-	}
-	c, err := k.contentsOf(e)
-	if err != nil {
-		return err
-	}
-	w.line(`if("%s" IN_LIST @wanted)`, e.Name)
-	if e.Links.AMD {
-		w.notFound("  ", "%s has AMD code that is still to be linked, which CMake does for its own libraries only: link with hipcc -fgpu-rdc --hip-link%s, or build it with mode = whole",
-			k.called(e), k.pkgHint(e))
-		w.line("endif()")
-		return nil
-	}
-	w.line(`  if(NOT "CUDA" IN_LIST @languages)`)
-	w.notFound("    ", "%s has device code that is linked together with the program's: add CUDA to the LANGUAGES of project()%s", k.called(e), k.otherwise(", or name other COMPONENTS", ", or build it with device_link = true"))
-	w.line("  endif()")
-	if e.Links.Toolkit != "" {
-		w.line(`  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS "%s")`, e.Links.Toolkit)
-		w.notFound("    ", "the device code of %s was made by CUDA %s, which the linker of an older toolkit does not read", k.called(e), e.Links.Toolkit)
-		w.line("  endif()")
-	}
-	if known := numbers(k.archs); len(known) > 0 {
-		w.line("  foreach(@arch IN LISTS CMAKE_CUDA_ARCHITECTURES)")
-		w.line(`    string(REGEX REPLACE "-(real|virtual)$" "" @arch "${@arch}")`)
-		w.line(`    if("${@arch}" MATCHES "^(%s)$" AND NOT "${@arch}" MATCHES "^(%s)$")`, strings.Join(known, "|"), strings.Join(c.links(k.archs), "|"))
-		w.line(`      message(WARNING "%s has no code that links for ${@arch} of CMAKE_CUDA_ARCHITECTURES (it has %s); nvlink leaves out what it lacks")`, k.called(e), strings.Join(c.open, " "))
-		w.line("    endif()")
-		w.line("  endforeach()")
-	}
-	w.line("endif()")
-	return nil
-}
-
-// cmakePackages writes the find_dependency calls for the libraries.
-func (k *Package) cmakePackages(w *cmakeText) {
-	for _, e := range k.libraries() {
-		l := e.Links
-		needs := func(format string) {
-			w.line("if(%s)", k.cmakeWanted(e))
-			w.line(format)
-			w.line("endif()")
-		}
-		switch {
-		case l.Runtime == "none":
-		case e.Shared && l.CUDA && l.Runtime == "shared":
-			needs("  find_package(CUDAToolkit QUIET) # for the linker, which looks for what libraries load")
-		case e.Shared:
-		case l.CUDA:
-			needs("  if(NOT \"CUDA\" IN_LIST @languages)\n    find_dependency(CUDAToolkit)\n  endif()")
-		case l.AMD:
-			needs(`  if(NOT DEFINED CMAKE_POLICY_VERSION_MINIMUM)
-    set(CMAKE_POLICY_VERSION_MINIMUM 3.5) # what ROCm 5 says that it is for, CMake 4 refuses
-    find_dependency(hip)
-    unset(CMAKE_POLICY_VERSION_MINIMUM)
-  else()
-    find_dependency(hip)
-  endif()`)
-		}
-	}
-}
-
-// cmakeWanted returns the condition under which a library is used.
-func (k *Package) cmakeWanted(e plan.Export) string {
-	wanted := fmt.Sprintf(`"%s" IN_LIST _%s_wanted`, e.Name, k.Name)
-	if k.behindClosed(e) {
-		wanted += fmt.Sprintf(` OR "%s" IN_LIST _%s_wanted`, cmakeName(e, true), k.Name)
-	}
-	return wanted
-}
-
 // behindClosed reports whether the device code of a library was linked into another library.
 func (k *Package) behindClosed(e plan.Export) bool {
 	return e.Links.DeviceLink && slices.ContainsFunc(k.exports, func(u plan.Export) bool {
@@ -228,12 +174,76 @@ func (k *Package) behindClosed(e plan.Export) bool {
 	})
 }
 
-// cmakeTarget declares a library under a name.
-func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
-	c, err := k.contentsOf(e)
-	if err != nil {
-		return err
+// checks writes the checks that reject a project that could not link a library.
+func (w *cmakeText) checks() {
+	for _, e := range w.libraries() {
+		if !e.Links.DeviceLink {
+			continue
+		}
+		called, hint := w.Name+"::"+e.Name, " and what pkg-config says of "+w.pkgName(e)
+		if w.tree != nil {
+			called, hint = e.Label, ""
+		}
+		w.line(`if("%s" IN_LIST @wanted)`, e.Name)
+		if e.Links.AMD {
+			w.notFound("  ", "%s has AMD code that is still to be linked, which CMake does for its own libraries only: link with hipcc -fgpu-rdc --hip-link%s, or build it with mode = whole", called, hint)
+			w.line("endif()")
+			continue
+		}
+		w.line(`  if(NOT "CUDA" IN_LIST @languages)`)
+		w.notFound("    ", "%s has device code that is linked together with the program's: add CUDA to the LANGUAGES of project()%s", called, w.otherwise(", or name other COMPONENTS", ", or build it with device_link = true"))
+		w.line("  endif()")
+		if e.Links.Toolkit != "" {
+			w.line(`  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS "%s")`, e.Links.Toolkit)
+			w.notFound("    ", "the device code of %s was made by CUDA %s, which the linker of an older toolkit does not read", called, e.Links.Toolkit)
+			w.line("  endif()")
+		}
+		if c := w.found[e.Label]; len(w.archs) > 0 {
+			w.line("  foreach(@arch IN LISTS CMAKE_CUDA_ARCHITECTURES)")
+			w.line(`    string(REGEX REPLACE "-(real|virtual)$" "" @arch "${@arch}")`)
+			w.line(`    if("${@arch}" MATCHES "^(%s)$" AND NOT "${@arch}" MATCHES "^(%s)$")`, strings.Join(numbers(w.archs), "|"), strings.Join(numbers(c.links(w.archs)), "|"))
+			w.line(`      message(WARNING "%s has no code that links for ${@arch} of CMAKE_CUDA_ARCHITECTURES (it has %s); nvlink leaves out what it lacks")`, called, strings.Join(c.open, " "))
+			w.line("    endif()")
+			w.line("  endforeach()")
+		}
+		w.line("endif()")
 	}
+}
+
+// dependencies finds the packages of CMake that a library needs.
+func (w *cmakeText) dependencies(e plan.Export) {
+	find := ""
+	switch l := e.Links; {
+	case l.Runtime == "none":
+	case e.Shared && l.CUDA && l.Runtime == "shared":
+		find = "  find_package(CUDAToolkit QUIET) # for the linker, which looks for what libraries load"
+	case e.Shared:
+	case l.CUDA:
+		find = "  if(NOT \"CUDA\" IN_LIST @languages)\n    find_dependency(CUDAToolkit)\n  endif()"
+	case l.AMD:
+		find = `  if(NOT DEFINED CMAKE_POLICY_VERSION_MINIMUM)
+    set(CMAKE_POLICY_VERSION_MINIMUM 3.5) # what ROCm 5 says that it is for, CMake 4 refuses
+    find_dependency(hip)
+    unset(CMAKE_POLICY_VERSION_MINIMUM)
+  else()
+    find_dependency(hip)
+  endif()`
+	}
+	if find == "" {
+		return
+	}
+	wanted := fmt.Sprintf(`"%s" IN_LIST @wanted`, e.Name)
+	if w.behindClosed(e) {
+		wanted += fmt.Sprintf(` OR "%s" IN_LIST @wanted`, cmakeName(e, true))
+	}
+	w.line("if(" + wanted + ")")
+	w.line(find)
+	w.line("endif()")
+}
+
+// library declares a library under a name: its own, or the one with linkedSuffix.
+func (w *cmakeText) library(e plan.Export, name string) {
+	l, c := e.Links, w.found[e.Label]
 	sort := "STATIC"
 	switch {
 	case e.Shared:
@@ -241,198 +251,172 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 	case e.HeaderOnly:
 		sort = "INTERFACE"
 	}
+	w.target = w.Name + "::" + name
 	w.line("")
 	w.line("# Device code: %s.", c)
-	w.line(`if("%s" IN_LIST @wanted AND NOT TARGET %s::%s)`, name, k.Name, name)
-	w.line("  add_library(%s::%s %s IMPORTED%s)", k.Name, name, sort, k.otherwise("", " GLOBAL"))
-	property := func(property, value string) {
-		w.line(`  set_property(TARGET %s::%s PROPERTY %s "%s")`, k.Name, name, property, value)
+	w.line(`if("%s" IN_LIST @wanted AND NOT TARGET %s)`, name, w.target)
+	w.line("  add_library(%s %s IMPORTED%s)", w.target, sort, w.otherwise("", " GLOBAL"))
+	file := cmakeListed(cache.Absolute(w.root, e.File))
+	if w.tree == nil && installs(e) {
+		file = "${_" + w.Name + "_prefix}/" + libPath(e)
 	}
 	if !e.HeaderOnly {
-		property("IMPORTED_LOCATION", k.cmakePath(e))
+		w.property("IMPORTED_LOCATION", file)
 	}
-	if dirs := k.cmakeIncludes(e); dirs != nil {
-		property("INTERFACE_INCLUDE_DIRECTORIES", strings.Join(dirs, ";"))
+	if dirs := headerFolders(w.root, e.Headers); w.tree != nil && dirs != nil {
+		w.property("INTERFACE_INCLUDE_DIRECTORIES", dirs...)
+	} else if w.tree == nil && w.hasHeaders() {
+		w.property("INTERFACE_INCLUDE_DIRECTORIES", "${_"+w.Name+"_prefix}/"+includeDir)
 	}
-	property("KBUILD_DEVICE_CODE", strings.Join(c.all(), ";"))
-	property("KBUILD_DEVICE_LINK", map[bool]string{true: "ON", false: "OFF"}[e.Links.DeviceLink && name == e.Name])
+	w.property("KBUILD_DEVICE_CODE", c.all()...)
+	w.property("KBUILD_DEVICE_LINK", map[bool]string{true: "ON", false: "OFF"}[l.DeviceLink && name == e.Name])
 	switch {
 	case e.Shared:
-		if err := k.cmakeShared(w, e, property); err != nil {
-			return err
-		}
+		w.shared(e)
 	case e.HeaderOnly:
-		var defines []string
-		for _, d := range e.Links.Defines {
-			defines = append(defines, cmakeListed(d))
+		if l.Defines != nil {
+			w.property("INTERFACE_COMPILE_DEFINITIONS", allListed(l.Defines)...)
 		}
-		if defines != nil {
-			property("INTERFACE_COMPILE_DEFINITIONS", strings.Join(defines, ";"))
-		}
-		k.cmakeLibraries(e, name, property)
+		w.libs(e, false)
 	default:
-		k.cmakeStatic(w, e, name, property)
+		w.static(e, name, file)
 	}
 	w.line("endif()")
-	return nil
 }
 
-// cmakeIncludes returns the include folders of a library.
-func (k *Package) cmakeIncludes(e plan.Export) []string {
-	switch {
-	case k.tree != nil:
-		return k.headerFolders(e)
-	case k.hasHeaders():
-		return []string{"${_" + k.Name + "_prefix}/" + includeDir}
-	}
-	return nil
-}
-
-func (k *Package) cmakePath(e plan.Export) string {
-	if k.tree == nil && installs(e) {
-		return "${_" + k.Name + "_prefix}/" + libPath(e)
-	}
-	return cmakeListed(cache.Absolute(k.root, e.File))
-}
-
-// cmakeShared sets the soname and the dependencies of a shared library.
-func (k *Package) cmakeShared(w *cmakeText, e plan.Export, property func(name, value string)) error {
-	name, err := k.soname(e)
+// shared sets the soname and the dependencies of a shared library.
+func (w *cmakeText) shared(e plan.Export) {
+	name, _ := w.soname(e) // check has read it
 	if e.Kind == manifest.Library {
 		name = path.Base(e.File)
 	}
 	if name != "" {
-		property("IMPORTED_SONAME", name)
+		w.property("IMPORTED_SONAME", name)
 	}
-	if needs := k.cmakeNeeds(e, false); needs != nil {
-		property("IMPORTED_LINK_DEPENDENT_LIBRARIES", strings.Join(needs, ";"))
+	if needs := w.needs(e, false); needs != nil {
+		w.property("IMPORTED_LINK_DEPENDENT_LIBRARIES", needs...)
 	}
-	if e.Links.CUDA && e.Links.Runtime == "shared" && k.tree != nil {
-		if dir := k.tree.runtimeDir("libcudart.so"); dir != "" {
-			property("INTERFACE_LINK_OPTIONS", "LINKER:-rpath-link,"+cmakeListed(dir))
+	switch {
+	case !e.Links.CUDA || e.Links.Runtime != "shared":
+	case w.tree != nil:
+		if dir := w.tree.runtimeDir("libcudart.so"); dir != "" {
+			w.property("INTERFACE_LINK_OPTIONS", "LINKER:-rpath-link,"+cmakeListed(dir))
 		}
-	} else if e.Links.CUDA && e.Links.Runtime == "shared" {
-		// CMake adds no -rpath-link for the kind of target that CUDA::cudart is.
+	default: // CMake adds no -rpath-link for the kind of target that CUDA::cudart is.
 		w.line("  if(TARGET CUDA::cudart)")
 		w.line("    get_target_property(@cudart CUDA::cudart IMPORTED_LOCATION)")
 		w.line(`    get_filename_component(@cudart "${@cudart}" DIRECTORY)`)
-		w.line(`    set_property(TARGET %s::%s PROPERTY INTERFACE_LINK_OPTIONS "LINKER:-rpath-link,${@cudart}")`, k.Name, e.Name)
+		w.line(`    set_property(TARGET %s PROPERTY INTERFACE_LINK_OPTIONS "LINKER:-rpath-link,${@cudart}")`, w.target)
 		w.line("  endif()")
 	}
-	return err
 }
 
-// cmakeNeeds returns the targets that a library depends on.
-func (k *Package) cmakeNeeds(e plan.Export, linked bool) (targets []string) {
+// needs returns the targets that a library depends on.
+func (w *cmakeText) needs(e plan.Export, linked bool) (targets []string) {
 	for _, label := range e.Needs {
-		targets = append(targets, k.Name+"::"+cmakeName(k.named(label), linked))
+		targets = append(targets, w.Name+"::"+cmakeName(w.named(label), linked))
 	}
 	return targets
 }
 
-// cmakeLibraries sets the libraries that a link with e adds, and their folders.
-func (k *Package) cmakeLibraries(e plan.Export, name string, property func(name, value string)) {
-	l := e.Links
-	libs := k.cmakeNeeds(e, l.Closed || name != e.Name)
-	for _, lib := range l.Libs {
-		libs = append(libs, cmakeListed(lib))
-	}
-	if l.AMD && l.Runtime != "none" {
+// libs sets the libraries that a link with e adds, and their folders.
+func (w *cmakeText) libs(e plan.Export, linked bool) {
+	libs := append(w.needs(e, linked), allListed(e.Links.Libs)...)
+	if e.Links.AMD && e.Links.Runtime != "none" {
 		libs = append(libs, "hip::amdhip64")
 	}
 	if libs != nil {
-		property("INTERFACE_LINK_LIBRARIES", strings.Join(libs, ";"))
+		w.property("INTERFACE_LINK_LIBRARIES", libs...)
 	}
-	if l.LibDirs != nil {
-		property("INTERFACE_LINK_DIRECTORIES", strings.Join(k.absolute(l.LibDirs), ";"))
+	if e.Links.LibDirs != nil {
+		w.property("INTERFACE_LINK_DIRECTORIES", w.absolute(e.Links.LibDirs)...)
 	}
 }
 
-// cmakeStatic sets what a link with a static library adds.
-func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
+// static sets what a link with a static library adds, and whether its device link reads the library.
+func (w *cmakeText) static(e plan.Export, name, file string) {
 	l := e.Links
 	languages := map[bool]string{true: "CXX", false: "C"}[l.CXX]
-	k.cmakeLibraries(e, name, property)
+	linked := l.Closed || name != e.Name
+	w.libs(e, linked)
 	// The archive itself, which CMake names later, adds nothing after this option. CMake splits
 	// HOST_LINK at commas.
 	if l.Always {
-		property("INTERFACE_LINK_OPTIONS", "$<HOST_LINK:LINKER:--whole-archive$<COMMA>"+k.cmakePath(e)+"$<COMMA>--no-whole-archive>")
+		w.property("INTERFACE_LINK_OPTIONS", "$<HOST_LINK:LINKER:--whole-archive$<COMMA>"+file+"$<COMMA>--no-whole-archive>")
 	}
 	if l.HostLTO != "" {
-		property("KBUILD_HOST_LTO", l.HostLTO)
+		w.property("KBUILD_HOST_LTO", l.HostLTO)
 	}
 	switch {
 	case l.DeviceLink && !l.AMD && name == e.Name:
-		property("IMPORTED_LINK_INTERFACE_LANGUAGES", "CUDA;"+languages)
+		w.property("IMPORTED_LINK_INTERFACE_LANGUAGES", "CUDA", languages)
 	case l.CUDA && l.Runtime != "none":
 		w.line(`  if("CUDA" IN_LIST @languages)`)
-		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "CUDA;%s")`, k.Name, name, languages)
+		w.line(`    set_property(TARGET %s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "CUDA;%s")`, w.target, languages)
 		w.line("  else()")
-		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "%s")`, k.Name, name, languages)
-		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_LIBRARIES "%s")`, k.Name, name, k.cudaTargets(l))
-		if l.Closed && k.tree == nil {
-			w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_DIRECTORIES "${CUDAToolkit_LIBRARY_DIR}")`, k.Name, name)
+		w.line(`    set_property(TARGET %s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "%s")`, w.target, languages)
+		w.line(`    set_property(TARGET %s APPEND PROPERTY INTERFACE_LINK_LIBRARIES "%s")`, w.target, w.cudaTargets(l))
+		if l.Closed && w.tree == nil {
+			w.line(`    set_property(TARGET %s APPEND PROPERTY INTERFACE_LINK_DIRECTORIES "${CUDAToolkit_LIBRARY_DIR}")`, w.target)
 		}
 		w.line("  endif()")
 	default:
-		property("IMPORTED_LINK_INTERFACE_LANGUAGES", languages)
+		w.property("IMPORTED_LINK_INTERFACE_LANGUAGES", languages)
 	}
-	k.cmakeDeviceLink(w, e, name, property)
-}
-
-// cudaTargets returns FindCUDAToolkit's targets for what CMake links by itself if the language CUDA
-// is enabled. For a build tree it returns the runtime of the toolkit that builds the library, which
-// is local.
-func (k *Package) cudaTargets(l plan.Links) string {
-	if k.tree != nil {
-		return strings.Join(k.tree.runtime(l), ";")
-	}
-	runtime := "CUDA::cudart_static"
-	if l.Runtime == "shared" {
-		runtime = "CUDA::cudart"
-	}
-	// Device code of a closed library may launch kernels, for which FindCUDAToolkit of 3.25 has no
-	// target.
-	if l.Closed {
-		return "cudadevrt;" + runtime
-	}
-	return runtime
-}
-
-// cmakeDeviceLink sets whether a program's device link reads the library.
-func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
-	l := e.Links
 	switch {
-	case !l.DeviceLink && !l.Closed:
-		return
-	case l.Closed || name != e.Name:
-		property("CUDA_RESOLVE_DEVICE_SYMBOLS", "ON")
+	case linked && (l.DeviceLink || l.Closed):
+		w.property("CUDA_RESOLVE_DEVICE_SYMBOLS", "ON")
+	case l.DeviceLink:
+		w.property("CUDA_SEPARABLE_COMPILATION", "ON")
+	}
+	if linked || !l.DeviceLink || !l.LTO {
 		return
 	}
-	property("CUDA_SEPARABLE_COMPILATION", "ON")
-	if !l.LTO {
-		return
-	}
-	w.line(`  set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:-dlto>")`, k.Name, name)
+	w.line(`  set_property(TARGET %s APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:-dlto>")`, w.target)
 	if l.Floats != nil {
-		property("KBUILD_LTO_OPTIONS", strings.Join(l.Floats, ";"))
+		w.property("KBUILD_LTO_OPTIONS", l.Floats...)
 	}
 	if l.Arithmetic != "" {
-		var options []string
-		for option := range strings.SplitSeq(strings.TrimPrefix(l.Arithmetic, "-Xnvvm="), ",") {
-			options = append(options, "-Xnvlink=-Xnvvm="+option)
-		}
+		options := strings.ReplaceAll(strings.TrimPrefix(l.Arithmetic, "-Xnvvm="), ",", ";-Xnvlink=-Xnvvm=")
 		w.line(`  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13) # its nvlink forgets how LTO-IR was compiled`)
-		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:%s>")`, k.Name, name, strings.Join(options, ";"))
+		w.line(`    set_property(TARGET %s APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:-Xnvlink=-Xnvvm=%s>")`, w.target, options)
 		w.line("  endif()")
 	}
 }
 
-// cmakeVersion returns the text of NAMEConfigVersion.cmake, see CMakeVersion. A version satisfies
-// requests with the same major number that are not newer, and ranges that contain it.
-func (k *Package) cmakeVersion() string { return CMakeVersion("kbuild install", k.Version) }
+// cudaTargets returns what CMake links by itself if the language CUDA is enabled: targets of
+// FindCUDAToolkit, or for a build tree the runtime of the toolkit that builds the library, which is
+// local.
+func (k *Package) cudaTargets(l plan.Links) string {
+	if k.tree == nil {
+		runtime := "CUDA::cudart_static"
+		if l.Runtime == "shared" {
+			runtime = "CUDA::cudart"
+		}
+		// Device code of a closed library may launch kernels, for which FindCUDAToolkit of 3.25 has
+		// no target.
+		if l.Closed {
+			return "cudadevrt;" + runtime
+		}
+		return runtime
+	}
+	var libs []string
+	for _, lib := range cuda.RuntimeLibs(l.Runtime, "", l.Closed) {
+		file := "lib" + lib + ".a"
+		if lib == "cudart" {
+			file = "libcudart.so"
+		}
+		if dir := k.tree.runtimeDir(file); dir != "" && strings.HasPrefix(lib, "cud") {
+			lib = cmakeListed(filepath.Join(dir, file))
+		}
+		libs = append(libs, lib)
+	}
+	return strings.Join(libs, ";")
+}
 
-// CMakeVersion returns the version file of a package. by names the command that writes the package.
+// CMakeVersion returns the version file of a package. A version satisfies requests with the same
+// major number that are not newer, and ranges that contain it. by names the command that writes the
+// package.
 func CMakeVersion(by, version string) string {
 	major, _, _ := strings.Cut(version, ".")
 	return fmt.Sprintf(`# Written by %[3]s.
@@ -457,4 +441,131 @@ if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(PACKAGE_VERSION_UNSUITABLE TRUE)
 endif()
 `, version, major, by)
+}
+
+// Tree is the request of CMake's kbuild_add_library. Its libraries stay where they are built, as
+// imported targets of a CMake project that makes kbuild build them. The targets are declared before
+// the build. Their device code is therefore described from the manifest.
+type Tree struct {
+	Name    string   // namespace of the targets
+	Labels  []string // requested targets
+	Exports []plan.Export
+	Archs   []gencode.Code // architectures that the toolkit knows
+	Toolkit []string       // folders of the toolkit's libraries
+}
+
+// runtimeDir returns the toolkit folder that has a library, or "" if the linker has to find it.
+func (t *Tree) runtimeDir(name string) string {
+	for _, dir := range t.Toolkit {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil && path.Base(dir) != "stubs" {
+			return dir
+		}
+	}
+	return ""
+}
+
+// CMake returns a file for CMake to include. It declares the targets and sets the variables
+// KBUILD_TARGETS, the requested targets; KBUILD_BUILD, the arguments of kbuild build; KBUILD_FILES,
+// the outputs of that build; KBUILD_ARTIFACTS, the files of modules among them; and KBUILD_READ,
+// the files after whose edit CMake must run kbuild again.
+func (t *Tree) CMake(p *manifest.Project) (string, manifest.Diagnostics, error) {
+	k := newPackage(p, t.Exports, Labels(t.Exports, t.Labels), t.Archs)
+	k.Name, k.tree = t.Name, t
+	if diags := k.check(p); diags.HasErrors() {
+		return "", diags, nil
+	}
+	for _, e := range k.libraries() {
+		if e.Kind == manifest.Library {
+			k.found[e.Label] = planned(e)
+		}
+	}
+	if err := k.readCode(); err != nil {
+		return "", nil, err
+	}
+	w := &cmakeText{Package: k}
+	w.line("# Written by kbuild cmake, for kbuild_add_library.")
+	w.line("cmake_policy(VERSION 3.20...4.0)")
+	w.line("get_property(@languages GLOBAL PROPERTY ENABLED_LANGUAGES)")
+	var targets, wanted []string
+	isAMD := false
+	for _, e := range k.libraries() {
+		isAMD = isAMD || e.Links.AMD && e.Links.Runtime != "none" && !e.Shared
+		if slices.Contains(t.Labels, e.Label) {
+			targets = append(targets, k.Name+"::"+e.Name)
+			wanted = append(wanted, k.cmakeBehind(nil, e, e.Links.Closed)...)
+		}
+	}
+	w.line(`set(@wanted "%s")`, strings.Join(wanted, ";"))
+	w.checks()
+	if isAMD {
+		w.line("find_package(hip REQUIRED)")
+	}
+	var made []manifest.Header
+	for _, e := range k.exports {
+		for _, h := range e.Headers {
+			if h.Generated != "" {
+				made = append(made, h)
+			}
+		}
+	}
+	for _, dir := range headerFolders(k.root, made) { // CMake rejects include folders that do not exist
+		w.line(`file(MAKE_DIRECTORY "%s")`, dir)
+	}
+	var files, artifacts []string
+	for _, e := range k.exports {
+		if e.Kind == manifest.Module {
+			artifacts = append(artifacts, e.Artifacts...)
+		} else if e.Kind == manifest.Library && !e.HeaderOnly {
+			files = append(files, e.File)
+			if e.Plain != "" {
+				files = append(files, e.Plain)
+			}
+		}
+	}
+	for _, e := range k.libraries() {
+		for _, name := range slices.Compact([]string{e.Name, cmakeName(e, k.behindClosed(e))}) {
+			w.library(e, name)
+		}
+	}
+	files = slices.Concat(files, artifacts, k.Made())
+	for _, v := range []struct {
+		name   string
+		values []string
+	}{{"TARGETS", targets}, {"BUILD", append(slices.Clone(t.Labels), k.Made()...)}, {"FILES", k.absolute(files)},
+		{"ARTIFACTS", k.absolute(artifacts)}, {"READ", k.absolute(p.Files)}} {
+		w.line(`set(KBUILD_%s "%s")`, v.name, strings.Join(v.values, ";"))
+	}
+	return w.String(), nil, nil
+}
+
+// planned returns the expected device code of a library that is not built yet. It assumes that all
+// objects have the same code.
+func planned(e plan.Export) (c contents) {
+	var images []gencode.Image
+	for _, name := range e.Codes {
+		code, err := gencode.Parse(name)
+		switch {
+		case err != nil:
+		case e.Links.DeviceLink:
+			c.open = append(c.open, name)
+			images = append(images, gencode.Image(code))
+		default:
+			c.final = append(c.final, name)
+		}
+	}
+	if images != nil {
+		c.members = [][]gencode.Image{images}
+	}
+	return c
+}
+
+// headerFolders returns the include folders of headers, as elements of a CMake list.
+func headerFolders(root string, headers []manifest.Header) (dirs []string) {
+	for _, h := range headers {
+		dir := path.Clean(cmp.Or(strings.TrimSuffix(h.Path, h.As), "."))
+		if dir = cmakeListed(cache.Absolute(root, dir)); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
 // Statements about a library's device code come from its file, not from the manifest.
@@ -21,37 +20,36 @@ type contents struct {
 	members     [][]gencode.Image
 }
 
-// contentsOf reads the device code of a built library.
-func (k *Package) contentsOf(e plan.Export) (contents, error) {
-	if c, ok := k.found[e.Label]; ok || e.HeaderOnly {
-		return c, nil
-	}
-	f, err := fatbin.ReadFile(cache.Absolute(k.root, e.File))
-	if err != nil {
-		return contents{}, fmt.Errorf("looking for the device code of %s: %w", e.Label, err)
-	}
-	var c contents
-	var open, final []gencode.Code
-	for _, m := range f.Members {
-		var images []gencode.Image
-		for _, i := range m.Images {
-			images = append(images, i.Image)
+// readCode reads the device code of the libraries whose code is not found yet.
+func (k *Package) readCode() error {
+	for _, e := range k.libraries() {
+		if _, ok := k.found[e.Label]; ok || e.HeaderOnly {
+			continue
+		}
+		f, err := fatbin.ReadFile(cache.Absolute(k.root, e.File))
+		if err != nil {
+			return fmt.Errorf("looking for the device code of %s: %w", e.Label, err)
+		}
+		var c contents
+		var open, final []gencode.Code
+		for _, m := range f.Members {
+			var images []gencode.Image
+			for _, i := range m.Images {
+				images = append(images, i.Image)
+				if m.Relocatable {
+					open = append(open, i.Code())
+				} else {
+					final = append(final, i.Code())
+				}
+			}
 			if m.Relocatable {
-				open = append(open, i.Code())
-			} else {
-				final = append(final, i.Code())
+				c.members = append(c.members, images)
 			}
 		}
-		if m.Relocatable {
-			c.members = append(c.members, images)
-		}
+		c.open, c.final = spelled(open), spelled(final)
+		k.found[e.Label] = c
 	}
-	c.open, c.final = spelled(open), spelled(final)
-	if k.found == nil {
-		k.found = map[string]contents{}
-	}
-	k.found[e.Label] = c
-	return c, nil
+	return nil
 }
 
 func spelled(codes []gencode.Code) (names []string) {
@@ -86,26 +84,23 @@ func (c contents) all() (codes []string) {
 }
 
 // links returns the known architectures for which every object of the library has code that a
-// device link can use: "80", "90a". nvlink skips an object without such code, with a warning at
-// most.
-func (c contents) links(known []gencode.Code) (archs []string) {
+// device link can use. nvlink skips an object without such code, with a warning at most.
+func (c contents) links(known []gencode.Code) (archs []gencode.Code) {
 	for _, target := range known {
 		lacks := func(images []gencode.Image) bool {
 			return !slices.ContainsFunc(images, func(i gencode.Image) bool { return gencode.LinksInto(i, target, true) })
 		}
 		if !slices.ContainsFunc(c.members, lacks) {
-			archs = append(archs, number(target))
+			archs = append(archs, target)
 		}
 	}
 	return archs
 }
 
-// number returns an architecture as CMake spells it.
-func number(c gencode.Code) string { return fmt.Sprintf("%d%s", c.Num, c.Suffix) }
-
+// numbers returns architectures as CMake spells them: "80", "90a".
 func numbers(codes []gencode.Code) (list []string) {
 	for _, c := range codes {
-		list = append(list, number(c))
+		list = append(list, fmt.Sprintf("%d%s", c.Num, c.Suffix))
 	}
 	return list
 }

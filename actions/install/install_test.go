@@ -71,8 +71,8 @@ func labelsOf(exports []plan.Export) (labels []string) {
 	return labels
 }
 
-// newPackage is the package of all exports of a project in this folder.
-func newPackage(t *testing.T, exports []plan.Export) (*Package, manifest.Diagnostics) {
+// packageOf returns the package of all exports of a project in this folder.
+func packageOf(t *testing.T, exports []plan.Export) (*Package, manifest.Diagnostics) {
 	t.Helper()
 	p := &manifest.Project{Root: mustAbs("."), Package: &manifest.Package{Name: "solver", Version: "1.4.0"}}
 	return New(p, exports, labelsOf(exports), known(t))
@@ -81,15 +81,15 @@ func newPackage(t *testing.T, exports []plan.Export) (*Package, manifest.Diagnos
 // The files that are written here are those in testdata. The end-to-end tests have CMake and
 // pkg-config read such.
 func TestConfigs(t *testing.T) {
-	k, diags := newPackage(t, solvers())
+	k, diags := packageOf(t, solvers())
 	if diags != nil {
 		t.Fatal(diags)
 	}
 	for _, f := range k.Files() {
-		if f.text == nil {
+		if f.From != "" || f.Link != "" {
 			continue
 		}
-		got, err := f.text()
+		got, err := k.generated(f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestTree(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	k, diags := newPackage(t, append(solvers(), plan.Export{Label: "executable.tool", Kind: manifest.Executable, File: "build/bin/tool"}))
+	k, diags := packageOf(t, append(solvers(), plan.Export{Label: "executable.tool", Kind: manifest.Executable, File: "build/bin/tool"}))
 	if diags != nil {
 		t.Fatal(diags)
 	}
@@ -176,12 +176,12 @@ func TestRefused(t *testing.T) {
 		"prebuilt.v cannot be installed":                               {vendor},
 		"a/api.h and b/api.h would both be installed as include/api.h": {header("one", "a/api.h"), header("two", "b/api.h")},
 	} {
-		_, diags := newPackage(t, exports)
+		_, diags := packageOf(t, exports)
 		if !slices.ContainsFunc(diags, func(d manifest.Diagnostic) bool { return strings.HasPrefix(d.Summary, want) }) {
 			t.Errorf("want %q, got %v", want, diags)
 		}
 	}
-	if _, diags := newPackage(t, []plan.Export{header("one", "a/api.h"), header("two", "a/api.h")}); diags != nil {
+	if _, diags := packageOf(t, []plan.Export{header("one", "a/api.h"), header("two", "a/api.h")}); diags != nil {
 		t.Errorf("one header of two libraries: %v", diags)
 	}
 }
@@ -192,9 +192,12 @@ func TestWriteInOneStep(t *testing.T) {
 	dir := t.TempDir()
 	k := &Package{root: dir}
 	text := "one"
-	f := File{Path: "a/b", Mode: 0o644, text: func() (string, error) { return text, nil }}
+	f := File{Path: "a/b", Mode: 0o644, From: "built"}
 	write := func(want bool) {
 		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "built"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
 		if changed, err := k.Write(f, filepath.Join(dir, "to")); err != nil || changed != want {
 			t.Fatalf("changed %t, %v", changed, err)
 		}

@@ -36,9 +36,9 @@ type File struct {
 	From string      // source file, as actions name it; "" for a generated file
 	Link string      // target of a symbolic link; "" for a file
 
-	runPaths map[string]string      // of a program: replacements for folders of the build tree
-	text     func() (string, error) // content of a generated file
-	pos      manifest.Pos           // of the target in the manifest
+	export   plan.Export
+	runPaths map[string]string // of a program: replacements for folders of the build tree
+	pos      manifest.Pos      // in the manifest
 }
 
 // Folders below the prefix.
@@ -77,15 +77,7 @@ func Labels(exports []plan.Export, labels []string) []string {
 // New returns the package of the targets that Labels returned. archs are the architectures that the
 // toolkit knows. Nothing needs to be built yet.
 func New(p *manifest.Project, exports []plan.Export, labels []string, archs []gencode.Code) (*Package, manifest.Diagnostics) {
-	k := &Package{root: p.Root, archs: archs}
-	for _, e := range exports {
-		if slices.Contains(labels, e.Label) {
-			k.exports = append(k.exports, e)
-		}
-	}
-	if p.Package != nil {
-		k.Name, k.Version, k.Description = p.Package.Name, p.Package.Version, p.Package.Description
-	}
+	k := newPackage(p, exports, labels, archs)
 	diags := k.check(p)
 	if diags.HasErrors() {
 		return nil, diags
@@ -94,40 +86,47 @@ func New(p *manifest.Project, exports []plan.Export, labels []string, archs []ge
 	return k, k.clashes()
 }
 
-// check reports what other projects could not use.
+func newPackage(p *manifest.Project, exports []plan.Export, labels []string, archs []gencode.Code) *Package {
+	k := &Package{root: p.Root, archs: archs, found: map[string]contents{}}
+	for _, e := range exports {
+		if slices.Contains(labels, e.Label) {
+			k.exports = append(k.exports, e)
+		}
+	}
+	if p.Package != nil {
+		k.Name, k.Version, k.Description = p.Package.Name, p.Package.Version, p.Package.Description
+	}
+	return k
+}
+
+// check reports what other projects, or the CMake project of a tree, could not use.
 func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
+	use := k.otherwise("installed", "linked by CMake")
 	for _, e := range k.exports {
-		if e.Fault != "" {
-			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be installed", Detail: e.Fault})
+		if e.Fault != "" && !(k.tree != nil && e.InTree) {
+			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be " + use, Detail: e.Fault})
 		}
 		if e.Kind == manifest.Executable {
+			if k.tree != nil {
+				diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: e.Label +
+					" is a program; kbuild_add_library wants a library or a prebuilt, and kbuild_add_modules a module"})
+			}
 			continue
 		}
-		if p.Package == nil {
-			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s is to be installed, and the manifest has no package block", e.Label),
+		if k.Name == "" {
+			return append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s is to be installed, and the manifest has no package block", e.Label),
 				Detail: fmt.Sprintf("CMake and pkg-config find it by the name of its package. Write for example into %s: package { name = %q }", p.File, path.Base(strings.TrimPrefix(e.Label, "library.")))})
-			return diags
 		}
-		if e.Links.Flags != (manifest.Pos{}) {
-			diags = append(diags, flagsFault(e))
+		if e.Links.Flags != (manifest.Pos{}) { // they are for compilers that kbuild runs
+			diags = append(diags, manifest.Diagnostic{Pos: e.Links.Flags, Summary: e.Label + " has flags, which users outside of kbuild would not get",
+				Detail: "Use defines and libs, or set the flags where the library is used."})
 		}
 		if _, err := k.soname(e); err != nil {
-			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s cannot be installed: %v", e.Label, err),
+			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s cannot be %s: %v", e.Label, use, err),
 				Detail: "Link it with -Wl,-soname,NAME: programs that were linked with it look for it in a folder of this project."})
 		}
 	}
-	return append(diags, k.namesakes()...)
-}
-
-// flagsFault reports flags of a header-only library: they are for compilers that kbuild runs.
-func flagsFault(e plan.Export) manifest.Diagnostic {
-	return manifest.Diagnostic{Pos: e.Links.Flags, Summary: e.Label + " has flags, which users outside of kbuild would not get",
-		Detail: "Use defines and libs, or set the flags where the library is used."}
-}
-
-// namesakes reports libraries with the same name for CMake and pkg-config.
-func (k *Package) namesakes() (diags manifest.Diagnostics) {
-	names := map[string]plan.Export{}
+	names := map[string]plan.Export{} // for CMake and pkg-config
 	for _, e := range k.libraries() {
 		if first, twice := names[e.Name]; twice {
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s and %s have one name in the package", first.Label, e.Label),
@@ -156,8 +155,7 @@ func (k *Package) clashes() (diags manifest.Diagnostics) {
 	return diags
 }
 
-// Files returns the files of the package in the order in which they are installed. The files for
-// CMake and pkg-config are last.
+// Files returns the files of the package in the order in which they are installed.
 func (k *Package) Files() []File { return k.files }
 
 // Made returns the headers of the package that generate blocks write.
@@ -172,7 +170,7 @@ func (k *Package) Made() (files []string) {
 	return files
 }
 
-// lay assigns a path to every file.
+// lay assigns a path to every file. Those for CMake and pkg-config are last.
 func (k *Package) lay() {
 	for _, e := range k.exports {
 		switch {
@@ -200,27 +198,34 @@ func (k *Package) lay() {
 			k.files = append(k.files, File{Path: path.Join(includeDir, h.As), From: h.Path, Mode: plainMode, pos: h.Pos})
 		}
 	}
-	k.layConfigs()
-}
-
-// layConfigs adds the files for CMake and pkg-config.
-func (k *Package) layConfigs() {
 	if k.Name == "" {
 		return
 	}
 	for _, e := range k.libraries() {
-		k.add(e, File{Path: path.Join(libDir, "pkgconfig", k.pkgName(e)+".pc"), Mode: plainMode, text: func() (string, error) { return k.pkgConfig(e) }})
+		k.add(e, File{Path: path.Join(libDir, "pkgconfig", k.pkgName(e)+".pc"), Mode: plainMode})
 	}
-	dir := path.Join(libDir, "cmake", k.Name)
+	config := path.Join(libDir, "cmake", k.Name, k.Name+"Config")
 	if k.Version != "" {
-		k.files = append(k.files, File{Path: path.Join(dir, k.Name+"ConfigVersion.cmake"), Mode: plainMode, text: func() (string, error) { return k.cmakeVersion(), nil }})
+		k.files = append(k.files, File{Path: config + "Version.cmake", Mode: plainMode})
 	}
-	k.files = append(k.files, File{Path: path.Join(dir, k.Name+"Config.cmake"), Mode: plainMode, text: k.cmakeConfig})
+	k.files = append(k.files, File{Path: config + ".cmake", Mode: plainMode})
 }
 
 func (k *Package) add(e plan.Export, f File) {
-	f.pos = e.Pos
+	f.export, f.pos = e, e.Pos
 	k.files = append(k.files, f)
+}
+
+// generated returns the text of a file for CMake or pkg-config.
+func (k *Package) generated(f File) (string, error) {
+	switch base := path.Base(f.Path); {
+	case path.Ext(base) == ".pc":
+		return k.pkgConfig(f.export)
+	case base == k.Name+"ConfigVersion.cmake":
+		return CMakeVersion("kbuild install", k.Version), nil
+	default:
+		return k.cmakeConfig()
+	}
 }
 
 func (k *Package) moduleDir() string { return path.Join(libDir, k.Name, "modules") }
@@ -233,6 +238,11 @@ func (k *Package) libraries() (list []plan.Export) {
 		}
 	}
 	return list
+}
+
+// named returns the export with a label.
+func (k *Package) named(label string) plan.Export {
+	return k.exports[slices.IndexFunc(k.exports, func(e plan.Export) bool { return e.Label == label })]
 }
 
 // hasHeaders reports whether the package has a folder of headers.

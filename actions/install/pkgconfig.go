@@ -26,34 +26,34 @@ func (k *Package) pkgName(e plan.Export) string {
 // device links. Build systems that run one read device_link, device_link_options, device_code and
 // archive.
 func (k *Package) pkgConfig(e plan.Export) (string, error) {
-	c, err := k.contentsOf(e)
-	if err != nil {
+	if err := k.readCode(); err != nil {
 		return "", err
 	}
 	l := e.Links
 	w := &strings.Builder{}
-	set := func(name, value string) { fmt.Fprintf(w, "%s=%s\n", name, value) }
 	fmt.Fprintf(w, "# Written by kbuild install. It finds its files from where it is.\n")
-	set("prefix", "${pcfiledir}/../..")
-	set("libdir", "${prefix}/"+libDir)
-	set("includedir", "${prefix}/"+includeDir)
-	set("device_code", strings.Join(c.all(), " "))
-	if set("device_link", map[bool]string{true: "yes", false: "no"}[l.DeviceLink]); l.DeviceLink {
-		set("device_link_options", deviceLink(l))
+	fmt.Fprintf(w, "prefix=${pcfiledir}/../..\nlibdir=${prefix}/%s\nincludedir=${prefix}/%s\n", libDir, includeDir)
+	fmt.Fprintf(w, "device_code=%s\n", strings.Join(k.found[e.Label].all(), " "))
+	fmt.Fprintf(w, "device_link=%s\n", map[bool]string{true: "yes", false: "no"}[l.DeviceLink])
+	if l.DeviceLink {
+		fmt.Fprintf(w, "device_link_options=%s\n", deviceLink(l))
 	}
 	if l.Floats != nil {
-		set("lto_options", strings.Join(l.Floats, " "))
+		fmt.Fprintf(w, "lto_options=%s\n", strings.Join(l.Floats, " "))
 	}
 	if l.CUDA {
-		set("cudart", cmp.Or(l.Runtime, "static"))
+		fmt.Fprintf(w, "cudart=%s\n", cmp.Or(l.Runtime, "static"))
 	}
 	if l.HostLTO != "" {
-		set("host_lto", l.HostLTO)
+		fmt.Fprintf(w, "host_lto=%s\n", l.HostLTO)
 	}
 	if installs(e) && !e.Shared {
-		set("archive", "${prefix}/"+libPath(e))
+		fmt.Fprintf(w, "archive=${prefix}/%s\n", libPath(e))
 	}
-	args := k.pkgLibs(e, set)
+	args := k.pkgLibs(e)
+	if i := slices.Index(args, "-L${cudalibdir}"); i >= 0 {
+		fmt.Fprintf(w, "cudalibdir=%s\n", cudaLibDir(l))
+	}
 	fmt.Fprintf(w, "\nName: %s\n", k.pkgName(e))
 	fmt.Fprintf(w, "Description: %s\n", cmp.Or(k.Description, "GPU code, built by kbuild"))
 	fmt.Fprintf(w, "Version: %s\n", cmp.Or(k.Version, "0"))
@@ -95,7 +95,7 @@ func deviceLink(l plan.Links) string {
 
 // pkgLibs returns the arguments of a link. pkg-config itself quotes blanks in the folder of its
 // file, but requires quotes in other paths.
-func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []string) {
+func (k *Package) pkgLibs(e plan.Export) (args []string) {
 	switch {
 	case e.Links.Always && installs(e): // one word, since pkg-config removes repeated words
 		args = append(args, "-Wl,--whole-archive,${libdir}/"+path.Base(libPath(e))+",--no-whole-archive")
@@ -118,8 +118,7 @@ func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []s
 	switch l := e.Links; {
 	case l.Runtime == "none":
 	case l.CUDA:
-		if i := slices.IndexFunc(l.CUDADirs, func(dir string) bool { return path.Base(dir) != "stubs" }); i >= 0 {
-			set("cudalibdir", l.CUDADirs[i])
+		if cudaLibDir(l) != "" {
 			args = append(args, "-L${cudalibdir}")
 		}
 		for _, lib := range cuda.RuntimeLibs(l.Runtime, "", l.DeviceLink || l.Closed) {
@@ -129,6 +128,16 @@ func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []s
 		args = append(args, "-lamdhip64")
 	}
 	return slices.Compact(args)
+}
+
+// cudaLibDir returns the folder of the toolkit's libraries, or "".
+func cudaLibDir(l plan.Links) string {
+	for _, dir := range l.CUDADirs {
+		if path.Base(dir) != "stubs" {
+			return dir
+		}
+	}
+	return ""
 }
 
 func pkgQuoted(s string) string {
