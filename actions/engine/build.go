@@ -173,7 +173,7 @@ func (b *build) runPlan(t *Tree) (sum sched.Summary, out outcome, err error) {
 	if b.DryRun {
 		runner = execute.NewDryRun(t.Runner)
 	}
-	if err := p.sweep(t, want, r.Diagnose); err != nil {
+	if err := p.sweep(r, want); err != nil {
 		return sum, out, err
 	}
 	sum, changed, err := b.runDynamicOutputs(p, r, want, runner)
@@ -285,7 +285,7 @@ func (r *schedulerRun) finish(sum sched.Summary, g *graph.Graph, want []graph.Ac
 func (p *Project) Run(t *Tree, want []graph.ActionID, runner sched.Runner) (sched.Summary, error) {
 	r := t.begin(want)
 	defer r.Close()
-	if err := p.sweep(t, want, r.Diagnose); err != nil {
+	if err := p.sweep(r, want); err != nil {
 		return sched.Summary{}, err
 	}
 	sum, _, err := r.run(p.Graph, want, runner)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -62,7 +61,7 @@ func profileTrees(p *manifest.Project, dir string) (trees []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		tree := filepath.Join(dir, e.Name())
-		if e.Name() != ".kbuild" && isFolder(filepath.Join(tree, ".kbuild")) && len(writtenInto(p.Root, tree)) > 0 {
+		if e.Name() != ".kbuild" && isFolder(filepath.Join(tree, ".kbuild")) && len(writtenInto(p.Root, tree).files) > 0 {
 			trees = append(trees, tree)
 		}
 	}
@@ -85,97 +84,46 @@ func (w *Workspace) clean(root, dir string, profiles []string) (others []string,
 		return nil, err
 	}
 	defer tree.Close()
-	found := findWritten(tree, writtenInto(root, dir), profiles)
-	if w.DryRun {
-		return found.others, nil
-	}
-	for _, f := range found.files {
-		if err := tree.Remove(f); err != nil {
-			return nil, err
-		}
-	}
-	removeEmptyFolders(tree, found.known)
-	return found.others, removeState(dir, state)
-}
-
-// writtenInto returns the files that kbuild has written into a build tree or was about to write,
-// relative to it. Without the lists, files that a damaged database has lost would stay.
-func writtenInto(root, dir string) (files []string) {
-	state := filepath.Join(dir, ".kbuild")
-	real := resolved(dir)
-	add := func(output string) {
-		name := filepath.Clean(cache.Absolute(root, output))
-		// another command may have named the tree by another link
-		for _, d := range [2]string{dir, real} {
-			if rel, ok := strings.CutPrefix(name, strings.TrimSuffix(d, "/")+"/"); ok {
-				files = append(files, rel)
-			}
-		}
-	}
-	if db, err := tree.Open(database(state)); err == nil {
-		for rec := range db.All() {
-			for _, o := range rec.Outputs {
-				add(o.Path)
-			}
-		}
-		db.Close()
-	}
-	for _, l := range outputLists(state) {
-		for o := range l.Outputs {
-			add(o)
-		}
-	}
-	for _, name := range keptFiles(state) {
-		files = append(files, path.Join(keepDir, name))
-	}
-	return files
-}
-
-// found is the content of a build tree.
-type found struct {
-	known []string // the files that kbuild writes there
-	files []string // the known files that exist
-	// files that kbuild did not write, and folders that it does not know, with a slash
-	others []string
-}
-
-// treeFolders lists the folders that kbuild creates in every build tree.
-var treeFolders = []string{"bin", "gen", "lib", "modules", "obj", keepDir}
-
-func findWritten(tree *os.Root, known, skip []string) found {
-	f := found{known: known}
-	is, folders := map[string]bool{}, map[string]bool{}
-	for _, k := range known {
-		is[k] = true
-		for d := path.Dir(k); d != "." && !folders[d]; d = path.Dir(d) {
+	known, folders := writtenInto(root, dir).files, map[string]bool{}
+	for file := range known {
+		for d := path.Dir(file); d != "." && !folders[d]; d = path.Dir(d) {
 			folders[d] = true
 		}
 	}
 	for _, d := range treeFolders {
 		folders[d] = true
-		f.known = append(f.known, d+"/")
 	}
-	var walk func(dir string)
-	walk = func(dir string) {
-		entries, _ := fs.ReadDir(tree.FS(), dir)
-		for _, e := range entries {
-			name := path.Join(dir, e.Name())
-			switch {
-			case name == ".kbuild", slices.Contains(skip, filepath.Join(tree.Name(), name)):
-			case !e.IsDir() && is[name]:
-				f.files = append(f.files, name)
-			case e.IsDir() && folders[name]:
-				walk(name)
-			case e.IsDir():
-				f.others = append(f.others, name+"/")
-			default:
-				f.others = append(f.others, name)
-			}
+	var files []string
+	err = fs.WalkDir(tree.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || name == "." || e.IsDir() && folders[name]:
+			return nil
+		case name == ".kbuild", slices.Contains(profiles, filepath.Join(dir, name)):
+			return fs.SkipDir
+		case known[name] != nil && !e.IsDir():
+			files = append(files, name)
+		case e.IsDir():
+			others = append(others, name+"/")
+			return fs.SkipDir
+		default:
+			others = append(others, name)
+		}
+		return nil
+	})
+	if err != nil || w.DryRun {
+		return others, err
+	}
+	for _, f := range files {
+		if err := tree.Remove(f); err != nil {
+			return nil, err
 		}
 	}
-	walk(".")
-	return f
+	removeFolders(tree, folders)
+	return others, removeState(dir, state)
 }
+
+// treeFolders lists the folders that kbuild creates in every build tree.
+var treeFolders = []string{"bin", "gen", "lib", "modules", "obj", keepDir}
 
 // checkBuildDir returns an error if the project or a source of it is in the build tree.
 func checkBuildDir(p *manifest.Project) error {

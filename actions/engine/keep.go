@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,17 +24,16 @@ const keepDir = "keep"
 // removes the files of the last --keep first. A list of these in the folder .kbuild tells them from
 // files of the user.
 func (p *Project) keepCode(ctx context.Context, t *Tree, want []graph.ActionID, kinds []string) error {
-	state := t.state
-	dir := filepath.Join(filepath.Dir(state), keepDir)
-	if err := removeKept(state); err != nil {
+	dir := filepath.Join(filepath.Dir(t.state), keepDir)
+	if err := removeKept(t.state); err != nil {
 		return fmt.Errorf("clearing %s: %w", dir, err)
 	}
 	codes, names := p.codesToKeep(want, kinds)
-	text, err := json.Marshal(names)
-	if err != nil {
-		return err
+	list := outputList{Outputs: map[string]string{}}
+	for _, name := range names {
+		list.Outputs[path.Join(p.Graph.BuildDir, keepDir, name)] = name
 	}
-	if err := regular.Replace(filepath.Join(state, "kept"), text); err != nil {
+	if err := regular.Replace(filepath.Join(t.state, keptList), list.encode()); err != nil {
 		return err
 	}
 	for _, k := range codes {
@@ -84,18 +82,10 @@ func (p *Project) codesToKeep(want []graph.ActionID, kinds []string) (codes []ke
 	return codes, names
 }
 
-// keptFiles returns the files that the last --keep wrote below keepDir.
-func keptFiles(state string) (names []string) {
-	text, err := regular.Read(filepath.Join(state, "kept"))
-	if err != nil || json.Unmarshal(text, &names) != nil {
-		return nil
-	}
-	return slices.DeleteFunc(names, func(n string) bool { return !filepath.IsLocal(n) })
-}
-
+// removeKept removes the files that the last --keep wrote.
 func removeKept(state string) error {
-	names := keptFiles(state)
-	if len(names) == 0 {
+	list, _ := readOutputList(filepath.Join(state, keptList))
+	if len(list.Outputs) == 0 {
 		return nil
 	}
 	tree, err := os.OpenRoot(filepath.Dir(state))
@@ -103,9 +93,12 @@ func removeKept(state string) error {
 		return err
 	}
 	defer tree.Close()
-	for i, n := range names {
-		names[i] = path.Join(keepDir, n)
-		if err := tree.Remove(names[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var names []string
+	for _, name := range list.Outputs { // whose paths may be those of another name of the tree
+		names = append(names, path.Join(keepDir, name))
+	}
+	for _, name := range names {
+		if err := tree.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -19,11 +19,18 @@ func TestRemoveKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := filepath.Join(dir, "build/.kbuild")
-	write(t, filepath.Join(state, "kept"), `["executable.app/a.sass", "library.k/k.ptx", "library.k/gone.ptx", "../bin/app"]`)
+	kept := func(names ...string) {
+		list := outputList{Outputs: map[string]string{}}
+		for _, name := range names {
+			list.Outputs["build/keep/"+name] = name
+		}
+		write(t, filepath.Join(state, keptList), string(list.encode()))
+	}
+	kept("executable.app/a.sass", "library.k/k.ptx", "library.k/gone.ptx")
 	if err := removeKept(state); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(state, "kept"), `["link/b.ptx"]`)
+	kept("link/b.ptx")
 	if err := removeKept(state); err == nil {
 		t.Error("a link was followed out of the build tree")
 	}

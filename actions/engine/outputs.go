@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -13,8 +14,11 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -23,10 +27,11 @@ import (
 // all actions that ran, with their digests. A list beside it has the outputs of the last plan, with
 // their targets; it is written before anything is built. The two show which outputs no action
 // writes any more. A build removes these before it begins: compilers could find a stale header or
-// library before another one, and a stale module would ship.
+// library before another one, and a stale module would ship. `kbuild clean` removes all that the two
+// know.
 //
-// There is a list for each manifest that builds in the tree. The outputs of one manifest are not
-// leftovers of another.
+// There is a list for each manifest that builds in the tree, and one for the files of --keep. The
+// outputs of one manifest are not leftovers of another.
 
 // outputList lists the outputs of a plan, and those of earlier plans that are still to be removed.
 type outputList struct {
@@ -39,24 +44,12 @@ type outputList struct {
 // the digest of the rest.
 const (
 	listPrefix = "outputs-"
+	keptList   = listPrefix + "keep" // see keep.go
 	listMagic  = "kbuild outputs 1 "
 )
 
-// encode marshals one string at a time. The buffers of json are reused as long as the build runs,
-// and keep the size of the largest text.
 func (l outputList) encode() []byte {
-	quoted := func(s string) []byte {
-		text, _ := json.Marshal(s) // a string has no error
-		return text
-	}
-	text := fmt.Appendf(nil, `{"manifest":%s,"outputs":{`, quoted(l.Manifest))
-	for i, output := range slices.Sorted(maps.Keys(l.Outputs)) {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = fmt.Appendf(text, "%s:%s", quoted(output), quoted(l.Outputs[output]))
-	}
-	text = append(text, "}}"...)
+	text, _ := json.Marshal(l) // strings have no error
 	return append(fmt.Appendf(nil, "%s%x\n", listMagic, sha256.Sum256(text)), text...)
 }
 
@@ -73,30 +66,94 @@ func readOutputList(name string) (l outputList, ok bool) {
 	return l, json.Unmarshal(text, &l) == nil
 }
 
-// outputLists returns the lists of the build tree with its files in state, by the name of their
-// file.
-func outputLists(state string) map[string]outputList {
-	lists := map[string]outputList{}
-	names, _ := fs.Glob(os.DirFS(state), listPrefix+"????????????")
-	for _, name := range names {
-		name = filepath.Join(state, name)
-		if l, ok := readOutputList(name); ok {
-			lists[name] = l
-		}
-	}
-	return lists
+// treeFiles is what kbuild has written into a build tree, or was about to write. Without the lists,
+// files that a damaged database has lost would not be known.
+type treeFiles struct {
+	root, dir string            // of the project and the tree
+	real      string            // dir without links
+	folders   map[string]string // folders without links
+	files     map[string]*written
+	lists     map[string]outputList // by name
 }
 
-// planned returns the list of the plan's outputs, and the name of its file.
+// written is a file in treeFiles.
+type written struct {
+	outputs []cache.Output // of records; they may name the file by other paths
+	lists   []string       // that name it
+}
+
+// writtenInto reads what kbuild has written into a build tree. The keys of its files are relative to
+// the tree.
+func writtenInto(root, dir string) *treeFiles {
+	x := &treeFiles{root: root, dir: dir, real: resolved(dir), folders: map[string]string{}, files: map[string]*written{}, lists: map[string]outputList{}}
+	if db, err := tree.Open(database(filepath.Join(dir, ".kbuild"))); err == nil {
+		defer db.Close()
+		for rec := range db.All() {
+			for _, o := range rec.Outputs {
+				if w := x.at(o.Path); w != nil {
+					w.outputs = append(w.outputs, o)
+				}
+			}
+		}
+	}
+	lists, _ := filepath.Glob(filepath.Join(dir, ".kbuild", listPrefix+"*"))
+	for _, name := range lists {
+		list, ok := readOutputList(name)
+		if !ok {
+			continue
+		}
+		x.lists[filepath.Base(name)] = list
+		for o := range list.Outputs {
+			if w := x.at(o); w != nil {
+				w.lists = append(w.lists, filepath.Base(name))
+			}
+		}
+	}
+	return x
+}
+
+// name returns the path of an output relative to the tree, or "" if it is not in the tree. The
+// command line that wrote it may have named the tree by another path.
+func (x *treeFiles) name(output string) string {
+	name := cache.Absolute(x.root, output)
+	if rel, ok := strings.CutPrefix(name, x.dir+"/"); ok && filepath.IsLocal(rel) {
+		return filepath.Clean(rel)
+	}
+	folder, file := filepath.Split(name)
+	if x.folders[folder] == "" {
+		x.folders[folder] = resolved(folder)
+	}
+	rel, err := filepath.Rel(x.real, filepath.Join(x.folders[folder], file))
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return rel
+}
+
+// at returns the file of an output, or nil if the output is not in the tree.
+func (x *treeFiles) at(output string) *written {
+	name := x.name(output)
+	if name == "" || name == ".kbuild" || strings.HasPrefix(name, ".kbuild/") {
+		return nil
+	}
+	if x.files[name] == nil {
+		x.files[name] = &written{}
+	}
+	return x.files[name]
+}
+
+// planned returns the list of the plan's outputs in the tree, except those in kbuild's own folder,
+// and the name of its file.
 func (p *Project) planned() (name string, l outputList) {
 	state := resolved(p.w.StateDir()) // the same tree through a link has the same lists
 	l = outputList{Manifest: filepath.Join(resolved(p.Root), p.File), Outputs: map[string]string{}}
 	if rel, err := filepath.Rel(state, l.Manifest); err == nil {
 		l.Manifest = rel
 	}
+	dir := p.Graph.BuildDir + "/"
 	for _, a := range p.Graph.Actions {
 		for _, o := range a.Outputs {
-			if !a.Intermediate && p.ships(o) {
+			if !a.Intermediate && strings.HasPrefix(o, dir) && !strings.HasPrefix(o, dir+".kbuild/") {
 				l.Outputs[o] = a.Target
 			}
 		}
@@ -105,15 +162,9 @@ func (p *Project) planned() (name string, l outputList) {
 	return filepath.Join(state, fmt.Sprintf("%s%x", listPrefix, sum[:6])), l
 }
 
-// ships reports whether an output is in the build tree and not below kbuild's own folder. The
-// database of a tree that was moved may have other outputs.
-func (p *Project) ships(output string) bool {
-	return strings.HasPrefix(output, p.Graph.BuildDir+"/") && !strings.HasPrefix(output, p.Graph.BuildDir+"/.kbuild/")
-}
-
 // sweep removes outputs that no action writes any more, before want is built. It writes the list of
 // the outputs that the tree will have.
-func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagnostic)) error {
+func (p *Project) sweep(r *schedulerRun, want []graph.ActionID) error {
 	name, l := p.planned()
 	text := l.encode()
 	p.listFile, p.listDigest = name, sha256.Sum256(text)
@@ -121,22 +172,16 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagno
 	if err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	called := p.namesOfTree(filepath.Dir(filepath.Dir(name)))
-	written := map[string][]cache.Output{}
-	for rec := range t.db.All() {
-		for _, o := range rec.Outputs {
-			written[called(o.Path)] = append(written[called(o.Path)], o)
-		}
-	}
-	now, later := p.leftovers(knownOutputs(name, written, called), l.Outputs, want)
+	x := writtenInto(p.Root, filepath.Clean(cache.Absolute(p.Root, p.Graph.BuildDir)))
+	now, later := p.leftovers(p.knownOutputs(x, filepath.Base(name)), l.Outputs, want)
 	if p.w.DryRun {
 		now = slices.DeleteFunc(now, func(o string) bool { return !exists(cache.Absolute(p.Root, o)) })
-		sayLeftovers(say, manifest.Note, "would remove", now, "that nothing makes any more")
+		r.tellLeftovers(manifest.Note, "would remove", now, "that nothing makes any more")
 		return nil
 	}
-	removed, left, err := t.removeLeftovers(now, written)
-	sayLeftovers(say, manifest.Note, "removed", removed, "that nothing makes any more")
-	sayLeftovers(say, manifest.Warning, "left", left, "that nothing makes any more, because its content may not be what kbuild wrote")
+	removed, left, err := r.tree.removeLeftovers(now, x)
+	r.tellLeftovers(manifest.Note, "removed", removed, "that nothing makes any more")
+	r.tellLeftovers(manifest.Warning, "left", left, "that nothing makes any more, because its content may not be what kbuild wrote")
 	if err != nil {
 		return err
 	}
@@ -148,44 +193,21 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagno
 	return regular.Replace(name, text)
 }
 
-// namesOfTree returns a function that maps an output in the build tree to its present name. Another
-// command line may have named the tree by another path. real is the folder of the tree without
-// links. Other outputs keep their names.
-func (p *Project) namesOfTree(real string) func(output string) string {
-	folders := map[string]string{}
-	return func(output string) string {
-		if strings.HasPrefix(output, p.Graph.BuildDir+"/") {
-			return output
-		}
-		dir, file := filepath.Split(cache.Absolute(p.Root, output))
-		if _, ok := folders[dir]; !ok {
-			folders[dir] = resolved(dir)
-		}
-		rel, err := filepath.Rel(real, filepath.Join(folders[dir], file))
-		if err != nil || !filepath.IsLocal(rel) {
-			return output
-		}
-		return path.Join(p.Graph.BuildDir, filepath.ToSlash(rel))
-	}
-}
-
-// knownOutputs returns the outputs in the database or in the list of a file, by their present names
-// and with the label of their target. It leaves out those in the list of another manifest.
-func knownOutputs(file string, written map[string][]cache.Output, called func(string) string) map[string]string {
+// knownOutputs returns the outputs in the tree that are known, with the label of their target. It
+// leaves out those in the list of another manifest that exists. list is the name of the list.
+func (p *Project) knownOutputs(x *treeFiles, list string) map[string]string {
 	known := map[string]string{}
-	for o := range written {
-		known[o] = ""
+	labels := map[string]string{}
+	for o, label := range x.lists[list].Outputs {
+		labels[x.name(o)] = label
 	}
-	lists := outputLists(filepath.Dir(file))
-	for o, label := range lists[file].Outputs {
-		known[called(o)] = label
-	}
-	delete(lists, file)
-	for _, other := range lists {
-		if exists(filepath.Join(filepath.Dir(file), other.Manifest)) {
-			for o := range other.Outputs {
-				delete(known, called(o))
-			}
+	for name, w := range x.files {
+		others := slices.DeleteFunc(w.lists, func(l string) bool {
+			return l == list || !exists(filepath.Join(x.real, ".kbuild", x.lists[l].Manifest))
+		})
+		label, listed := labels[name]
+		if len(others) == 0 && (listed || len(w.outputs) > 0) {
+			known[path.Join(p.Graph.BuildDir, name)] = label
 		}
 	}
 	return known
@@ -199,7 +221,7 @@ func (p *Project) leftovers(known, planned map[string]string, want []graph.Actio
 	settled := len(p.Pending) == 0
 	later = map[string]string{}
 	for o, label := range known {
-		if _, ok := planned[o]; ok || !p.ships(o) {
+		if _, ok := planned[o]; ok {
 			continue
 		}
 		if is, there := fresh[label]; label == "" && all && settled || label != "" && (is || !there && settled) {
@@ -239,9 +261,9 @@ func (p *Project) freshened(want []graph.ActionID) (fresh map[string]bool, all b
 	return fresh, all
 }
 
-func sayLeftovers(say func(manifest.Diagnostic), severity manifest.Severity, did string, files []string, which string) {
+func (r *schedulerRun) tellLeftovers(severity manifest.Severity, did string, files []string, which string) {
 	if len(files) > 0 {
-		say(manifest.Diagnostic{Severity: severity, Summary: fmt.Sprintf("%s %s %s: %s", did, graph.Count(len(files), "file"), which, Few(files))})
+		r.Diagnose(manifest.Diagnostic{Severity: severity, Summary: fmt.Sprintf("%s %s %s: %s", did, graph.Count(len(files), "file"), which, Few(files))})
 	}
 }
 
@@ -252,4 +274,77 @@ func Few(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// removeLeftovers removes outputs that no action writes any more, and the folders that are empty
+// then. It keeps a file whose content is not in the database, and returns it in left: the user may
+// have written it. In both cases the database forgets the output, under every name that it has
+// there. Links are not followed out of the build tree.
+func (t *Tree) removeLeftovers(outputs []string, x *treeFiles) (removed, left []string, err error) {
+	if len(outputs) == 0 {
+		return nil, nil, nil
+	}
+	r := t.Runner
+	tree, err := os.OpenRoot(cache.Absolute(r.Root, r.Graph.BuildDir))
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the build tree: %w", err)
+	}
+	defer tree.Close()
+	var gone []string
+	for _, file := range outputs {
+		rel := strings.TrimPrefix(file, r.Graph.BuildDir+"/")
+		w := x.files[rel]
+		info, err := tree.Lstat(rel)
+		switch {
+		// it has become a folder, or its folder a file
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), err == nil && info.IsDir():
+		case err != nil || !info.Mode().IsRegular() || !isOneOf(cache.Absolute(r.Root, file), info.Size(), w.outputs):
+			left = append(left, file)
+		default:
+			if err := tree.Remove(rel); err != nil {
+				return removed, left, fmt.Errorf("removing %s, which nothing makes any more: %w", file, err)
+			}
+			r.Forget(file)
+			removed, gone = append(removed, file), append(gone, rel)
+		}
+		for _, o := range w.outputs {
+			if err := t.db.Remove(o.Path); err != nil {
+				return removed, left, err
+			}
+		}
+	}
+	removeEmptyFolders(tree, gone)
+	return removed, left, nil
+}
+
+// isOneOf reports whether a file of the given size has the content of one of outputs.
+func isOneOf(file string, size int64, outputs []cache.Output) bool {
+	sized := func(o cache.Output) bool { return o.Size == size }
+	if !slices.ContainsFunc(outputs, sized) {
+		return false
+	}
+	d, err := cache.DigestFile(file)
+	return err == nil && slices.ContainsFunc(outputs, func(o cache.Output) bool { return sized(o) && o.Digest == d })
+}
+
+// removeEmptyFolders removes the empty folders above files of a tree, but not the tree itself.
+func removeEmptyFolders(tree *os.Root, files []string) {
+	above := map[string]bool{}
+	for _, f := range files {
+		for d := path.Dir(filepath.ToSlash(f)); d != "." && d != "/" && !above[d]; d = path.Dir(d) {
+			above[d] = true
+		}
+	}
+	removeFolders(tree, above)
+}
+
+// removeFolders removes those of the folders that are empty.
+func removeFolders(tree *os.Root, folders map[string]bool) {
+	list := slices.Sorted(maps.Keys(folders))
+	slices.Reverse(list) // the content of a folder before the folder
+	for _, d := range list {
+		if info, err := tree.Lstat(d); err == nil && info.IsDir() {
+			tree.Remove(d) // fails for a folder that is not empty
+		}
+	}
 }
