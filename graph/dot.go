@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -51,11 +50,11 @@ var paintByKind = sync.OnceValue(func() map[Kind]paint {
 	return all
 })
 
-func paintOf(kind Kind, lto bool) paint {
-	if lto && kind.Info().optimises() {
+func (l look) paint() paint {
+	if l.lto {
 		return paint{fill: ltoInk, rim: "#7a3100", ink: "#ffffff", width: 2.4, style: looks[0]}
 	}
-	return paintByKind()[kind]
+	return paintByKind()[l.kind]
 }
 
 // tint mixes percent of a colour into another, both "#rrggbb".
@@ -82,11 +81,13 @@ const (
 func (g *Graph) WriteDOT(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
 	b := bufio.NewWriter(w)
-	if s := d.suggestion(opts); s != "" {
-		fmt.Fprintf(b, "// %s\n", s)
-	}
+	b.WriteString(d.suggestion("//"))
 	fmt.Fprintf(b, "digraph kbuild {\n")
-	dotDefaults(b, d)
+	fmt.Fprintf(b, "  graph [rankdir=LR, fontname=\"Helvetica\", fontsize=11, fontcolor=%q, bgcolor=\"#ffffff\",\n", mutedInk)
+	fmt.Fprintf(b, "    compound=true, nodesep=0.16, ranksep=0.6, pad=0.3, labelloc=b, labeljust=l, tooltip=\"kbuild\",\n")
+	fmt.Fprintf(b, "    label=<%s>];\n", dotLegend(d))
+	fmt.Fprintf(b, "  node [shape=box, fontname=\"Helvetica\", fontsize=11, margin=\"0.10,0.04\", height=0.3];\n")
+	fmt.Fprintf(b, "  edge [fontname=\"Helvetica\", fontsize=8, fontcolor=%q, color=%q, arrowsize=0.6, penwidth=1.0];\n", mutedInk, plainInk)
 	for _, c := range d.clusters {
 		dotCluster(b, c)
 	}
@@ -100,52 +101,28 @@ func (g *Graph) WriteDOT(w io.Writer, opts DrawOptions) error {
 	return b.Flush()
 }
 
-func dotDefaults(b *bufio.Writer, d *drawing) {
-	fmt.Fprintf(b, "  graph [rankdir=LR, fontname=\"Helvetica\", fontsize=11, fontcolor=%q, bgcolor=\"#ffffff\",\n", mutedInk)
-	fmt.Fprintf(b, "    compound=true, nodesep=0.16, ranksep=0.6, pad=0.3, labelloc=b, labeljust=l, tooltip=\"kbuild\",\n")
-	fmt.Fprintf(b, "    label=<%s>];\n", dotLegend(d))
-	fmt.Fprintf(b, "  node [shape=box, fontname=\"Helvetica\", fontsize=11, margin=\"0.10,0.04\", height=0.3];\n")
-	fmt.Fprintf(b, "  edge [fontname=\"Helvetica\", fontsize=8, fontcolor=%q, color=%q, arrowsize=0.6, penwidth=1.0];\n", mutedInk, plainInk)
-}
-
 // dotLegend returns a row of swatches under the picture. It is the label of the graph, so that it
 // never takes part in the layout.
 func dotLegend(d *drawing) string {
 	var s strings.Builder
 	s.WriteString(`<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td align="left">`)
 	s.WriteString(`<table border="0" cellborder="0" cellspacing="5" cellpadding="3"><tr>`)
-	kinds := d.kinds
-	if d.targets > 0 {
-		kinds = nil // target nodes name their kind
-	}
-	for _, k := range kinds {
-		if d.has(k, true) {
-			s.WriteString(swatch(paintOf(k, true), string(k)+", LTO"))
-		}
-		if d.has(k, false) {
-			s.WriteString(swatch(paintOf(k, false), string(k)))
-		}
-	}
-	if len(kinds) == 0 {
+	if d.Targets || len(d.legend) == 0 { // target nodes name their kind
 		s.WriteString(`<td></td>`) // dot rejects empty rows
+	} else {
+		for _, l := range d.legend {
+			p, style, lto := l.paint(), "", ""
+			if p.style == looks[2] {
+				style = ` style="dashed"`
+			}
+			if l.lto {
+				lto = ", LTO"
+			}
+			fmt.Fprintf(&s, `<td border="1"%s bgcolor="%s" color="%s"><font point-size="9" color="%s"> %s%s </font></td>`, style, p.fill, p.rim, p.ink, l.kind, lto)
+		}
 	}
 	fmt.Fprintf(&s, `</tr></table></td></tr><tr><td align="left" cellpadding="6">%s</td></tr></table>`, dotText(d.caption()))
 	return s.String()
-}
-
-func swatch(p paint, text string) string {
-	style := ""
-	if p.style == "filled,rounded,dashed" {
-		style = ` style="dashed"`
-	}
-	return fmt.Sprintf(`<td border="1"`+style+` bgcolor="%s" color="%s"><font point-size="9" color="%s"> %s </font></td>`, p.fill, p.rim, p.ink, text)
-}
-
-// has reports whether some node of a kind is painted as one that optimises, or as one that does
-// not.
-func (d *drawing) has(k Kind, lto bool) bool {
-	is := func(n *drawNode) bool { return n.kind == k && (n.lto && k.Info().optimises()) == lto }
-	return slices.ContainsFunc(d.loose, is) || slices.ContainsFunc(d.clusters, func(c *drawCluster) bool { return slices.ContainsFunc(c.nodes, is) })
 }
 
 func dotCluster(b *bufio.Writer, c *drawCluster) {
@@ -162,20 +139,8 @@ func dotCluster(b *bufio.Writer, c *drawCluster) {
 	fmt.Fprintf(b, "  }\n")
 }
 
-// details formats modes and codes in one line: "lto, rdc · sm_80 sm_90".
-func details(modes, archs []string) string {
-	var parts []string
-	if len(modes) > 0 {
-		parts = append(parts, strings.Join(modes, ", "))
-	}
-	if len(archs) > 0 {
-		parts = append(parts, shortList(archs))
-	}
-	return strings.Join(parts, " · ")
-}
-
 func dotNode(b *bufio.Writer, indent string, n *drawNode) {
-	p := paintOf(n.kind, n.lto)
+	p := n.paint()
 	fmt.Fprintf(b, "%s%s [label=<%s>, style=%q, fillcolor=%q, color=%q, fontcolor=%q, penwidth=%g", indent, n.id,
 		dotLabel(n, p), p.style, p.fill, p.rim, p.ink, p.width)
 	switch n.kind {
@@ -184,14 +149,7 @@ func dotNode(b *bufio.Writer, indent string, n *drawNode) {
 	case drawPrebuilt:
 		fmt.Fprintf(b, ", shape=box3d, margin=\"0.14,0.09\"")
 	}
-	fmt.Fprintf(b, ", tooltip=%s];\n", dotString(n.tooltip()))
-}
-
-func (n *drawNode) tooltip() string {
-	if n.file != "" {
-		return n.file
-	}
-	return strings.TrimSpace(string(n.kind) + " " + n.title + " · " + n.target)
+	fmt.Fprintf(b, ", tooltip=%s];\n", dotString(cmp.Or(n.file, strings.TrimSpace(string(n.kind)+" "+n.title+" · "+n.target))))
 }
 
 func dotLabel(n *drawNode, p paint) string {
@@ -208,27 +166,6 @@ func dotLabel(n *drawNode, p paint) string {
 	}
 	return fmt.Sprintf(`<table border="0" cellborder="0" cellspacing="0" cellpadding="1"><tr><td><b>%s</b></td></tr>`+
 		`<tr><td><font point-size="9" color="%s">%s</font></td></tr></table>`, dotText(title), ink, dotText(sub))
-}
-
-// lines returns the two lines of a node: what it writes, and how.
-func (n *drawNode) lines() (title, sub string) {
-	title = cmp.Or(elide(n.title, 40), n.id)
-	switch {
-	case n.kind == drawSource:
-		return title, ""
-	case n.kind == drawPrebuilt:
-		return title, elide(n.file, 44)
-	case n.whole:
-		return title, cmp.Or(details(n.modes, n.archs), string(n.kind))
-	case len(n.actions) > 1:
-		title = fmt.Sprintf("%s %s", n.kind, n.size())
-		return title, details(n.modes, n.archs)
-	}
-	sub = string(n.kind)
-	if say := details(n.modes, n.archs); say != "" {
-		sub += " · " + say
-	}
-	return title, sub
 }
 
 func dotEdge(b *bufio.Writer, d *drawing, e *drawEdge) {

@@ -19,16 +19,15 @@ type DrawOptions struct {
 // A drawing is the graph reduced to nodes in clusters and edges between them. The renderers (DOT,
 // Mermaid, JSON) share it and only write it out.
 type drawing struct {
+	DrawOptions
+	actions  []ActionID     // that the nodes represent, in order
 	clusters []*drawCluster // in the order of the manifest
 	loose    []*drawNode    // prebuilt libraries, and sources that several targets share
 	edges    []*drawEdge    // in the order of consumers, then of what they read
-	kinds    []Kind         // kinds for the legend, in the order of the table
-	actions  int            // number of actions that the nodes represent
-	nodes    int
-	small    bool // small enough for sources and file names
+	legend   []look         // of the nodes that are no sources, in the order of the table of kinds
 
 	collapsed bool
-	targets   int // number of targets in a drawing of targets alone
+	small     bool // small enough for sources and file names
 }
 
 // Above smallActions a drawing has no source files and no file names on its edges, which would
@@ -38,187 +37,211 @@ const (
 	crowdedNodes = 400
 )
 
+// look is what nodes are painted by.
+type look struct {
+	kind Kind
+	lto  bool // a device link that optimises
+}
+
 type drawCluster struct {
-	index       int
-	label, kind string
-	modes       []string
-	archs       []string
-	nodes       []*drawNode
+	index        int
+	label        string
+	modes, archs []string
+	nodes        []*drawNode
 }
 
 type drawNode struct {
+	look
 	id      string // "a12" for an action, "g3" for a group, "s0" for a source, "p1" for a prebuilt
-	kind    Kind
 	target  string
 	cluster *drawCluster // nil if it is in none
 	title   string
 	file    string // of a source or prebuilt
 	modes   []string
 	archs   []string
-	lto     bool // a device link that optimises
 	whole   bool // it represents a target
 	actions []ActionID
 }
 
-// drawIndex builds a drawing.
-type drawIndex struct {
-	g        *Graph
-	opts     DrawOptions
-	d        *drawing
-	node     map[ActionID]*drawNode
-	external map[string]*drawNode // sources and prebuilts by path
-	owners   map[string]string    // path of a prebuilt -> its label
-	edge     map[[2]*drawNode]*drawEdge
-	carried  map[carriedFile]bool // a collapsed edge has thousands of files, each once
+type drawEdge struct {
+	from, to   *drawNode
+	tail, head *drawCluster // set on a bundle: the edge leaves or enters the whole target
+	files      []string
+	orderOnly  bool // every file is needed first but not read by declaration
+	lto        bool // brings LTO-IR to a link that optimises it
+	opaque     bool // brings code that an LTO link cannot optimise: the link is partial
 }
 
-type carriedFile struct {
-	edge *drawEdge
-	file string
+// groupKey identifies the actions that one node represents.
+type groupKey struct {
+	target string
+	kind   Kind
+	action ActionID
 }
 
 func (g *Graph) draw(opts DrawOptions) *drawing {
-	ids := g.drawn(opts.Want)
-	x := &drawIndex{
-		g: g, opts: opts,
-		d:        &drawing{actions: len(ids), collapsed: opts.Collapse || opts.Targets, small: !opts.Collapse && !opts.Targets && len(ids) <= smallActions},
-		node:     map[ActionID]*drawNode{},
-		external: map[string]*drawNode{},
-		owners:   g.prebuiltOwners(),
-		edge:     map[[2]*drawNode]*drawEdge{},
-		carried:  map[carriedFile]bool{},
+	d := &drawing{DrawOptions: opts, collapsed: opts.Collapse || opts.Targets}
+	for i := range g.Actions {
+		d.actions = append(d.actions, ActionID(i))
 	}
-	x.place(ids)
-	for _, id := range ids {
-		x.connect(g.Actions[id])
+	if len(opts.Want) > 0 {
+		d.actions = g.Closure(opts.Want)
 	}
-	x.placeSources()
-	x.finish()
-	return x.d
-}
+	d.small = !d.collapsed && len(d.actions) <= smallActions
 
-// drawn returns the actions to draw, in order.
-func (g *Graph) drawn(want []ActionID) []ActionID {
-	if len(want) > 0 {
-		return g.Closure(want)
-	}
-	ids := make([]ActionID, len(g.Actions))
-	for i := range ids {
-		ids[i] = ActionID(i)
-	}
-	return ids
-}
-
-// prebuiltOwners returns the label of each prebuilt file: from the target's outputs, or else from
-// the device links that read it.
-func (g *Graph) prebuiltOwners() map[string]string {
-	owners := map[string]string{}
+	// Labels of prebuilt files: from the target's outputs, or else from the device links that read
+	// them.
+	owners, clusters := map[string]string{}, map[string]*drawCluster{}
 	for _, a := range g.Actions {
-		if a.Work.Link == nil {
-			continue
-		}
 		maps.Copy(owners, a.Link().Owners)
 	}
 	for _, t := range g.Targets {
-		if t.Kind == "prebuilt" {
-			for _, file := range t.Outputs {
+		clusters[t.Label] = &drawCluster{label: t.Label}
+		d.clusters = append(d.clusters, clusters[t.Label])
+		for _, file := range t.Outputs {
+			if t.Kind == "prebuilt" {
 				owners[file] = t.Label
 			}
 		}
 	}
-	return owners
-}
 
-// place creates a cluster for every target and a node for every action or group of actions.
-func (x *drawIndex) place(ids []ActionID) {
-	clusters := map[string]*drawCluster{}
-	cluster := func(label, kind string) *drawCluster {
-		if clusters[label] == nil {
-			clusters[label] = &drawCluster{label: label, kind: kind}
-			x.d.clusters = append(x.d.clusters, clusters[label])
-		}
-		return clusters[label]
-	}
-	for _, t := range x.g.Targets {
-		cluster(t.Label, t.Kind)
-	}
-	groups, shared := map[groupKey]*drawNode{}, x.shared(ids)
-	for _, id := range ids {
-		a := x.g.Actions[id]
-		target := a.Target
-		if shared[id] {
-			target = ""
-		}
-		n := x.nodeOf(a, target, groups)
-		first := len(n.actions) == 0
-		n.add(a)
-		x.node[id] = n
-		if shared[id] || x.opts.Targets {
-			if first {
-				x.d.loose = append(x.d.loose, n)
-			}
-			continue
-		}
-		c := cluster(target, "")
-		if first {
-			c.nodes = append(c.nodes, n)
-			n.cluster = c
-		}
-		c.modes = union(c.modes, a.Mode)
-		if !a.Intermediate {
-			c.archs = union(c.archs, a.Archs...)
-		}
-	}
-}
-
-// shared returns the slices that device links of several targets read: they belong to none of them.
-func (x *drawIndex) shared(ids []ActionID) map[ActionID]bool {
+	// Slices that device links of several targets read belong to none of them.
 	reader, shared := map[ActionID]string{}, map[ActionID]bool{}
-	if x.opts.Targets {
-		return shared
-	}
-	for _, id := range ids {
-		a := x.g.Actions[id]
-		for _, dep := range x.g.Deps(id) {
-			d := x.g.Actions[dep]
-			if d.Kind != Slice && d.Kind != Unbundle {
+	for _, id := range d.actions {
+		target := g.Actions[id].Target
+		for _, dep := range g.Deps(id) {
+			if kind := g.Actions[dep].Kind; opts.Targets || kind != Slice && kind != Unbundle {
 				continue
 			}
-			if was, ok := reader[dep]; ok && was != a.Target {
+			if was, ok := reader[dep]; ok && was != target {
 				shared[dep] = true
 			}
-			reader[dep] = a.Target
+			reader[dep] = target
 		}
 	}
-	return shared
-}
 
-func (x *drawIndex) nodeOf(a *Action, target string, groups map[groupKey]*drawNode) *drawNode {
-	switch {
-	case x.opts.Targets:
-		n := groupOf(a, groupKey{target: target}, groups)
-		n.title, n.whole = target, true
-		if !a.Intermediate {
+	node, groups := map[ActionID]*drawNode{}, map[groupKey]*drawNode{}
+	for _, id := range d.actions {
+		a := g.Actions[id]
+		key := groupKey{target: a.Target, kind: a.Kind}
+		if shared[id] {
+			key.target = ""
+		}
+		if opts.Targets {
+			key.kind = ""
+		} else if !opts.Collapse {
+			key.action = id + 1
+		}
+		n := groups[key]
+		if n == nil {
+			n = &drawNode{id: fmt.Sprintf("g%d", len(groups)), look: look{kind: a.Kind}, target: key.target, title: a.Name, whole: opts.Targets}
+			if n.whole {
+				n.title = a.Target
+			} else if !opts.Collapse { // the label of the target is above the node
+				n.id, n.title = fmt.Sprintf("a%d", id), strings.TrimPrefix(a.Name, "obj/"+a.Target+"/")
+			}
+			if n.cluster = clusters[key.target]; n.whole || n.cluster == nil {
+				n.cluster, d.loose = nil, append(d.loose, n)
+			} else {
+				n.cluster.nodes = append(n.cluster.nodes, n)
+			}
+			groups[key] = n
+		}
+		node[id], n.actions = n, append(n.actions, id)
+		n.modes, n.lto = union(n.modes, a.Mode), n.lto || a.Link().LTO
+		if n.whole && !a.Intermediate {
 			n.kind = a.Kind // of the last one, which writes the target's output
 		}
-		return n
-	case x.opts.Collapse:
-		return groupOf(a, groupKey{target, a.Kind}, groups)
+		if !n.whole || !a.Intermediate {
+			n.archs = union(n.archs, a.Archs...)
+		}
+		if c := n.cluster; c != nil {
+			if c.modes = union(c.modes, a.Mode); !a.Intermediate {
+				c.archs = union(c.archs, a.Archs...)
+			}
+		}
 	}
-	return &drawNode{id: fmt.Sprintf("a%d", a.ID), kind: a.Kind, target: target, title: shortName(a.Name, a.Target)}
+
+	files := map[string]*drawNode{} // sources and prebuilts
+	edges := map[[2]*drawNode]*drawEdge{}
+	type carried struct {
+		edge *drawEdge
+		file string
+	}
+	brought := map[carried]bool{} // a collapsed edge has thousands of files, each once
+	for _, id := range d.actions {
+		a, to := g.Actions[id], node[id]
+		for i, in := range slices.Concat(a.Inputs, a.OrderOnly) {
+			orderOnly := i >= len(a.Inputs)
+			maker, made := g.Producer(in)
+			from := files[in]
+			switch {
+			case made:
+				from = node[maker]
+			case from != nil || orderOnly:
+			case strings.HasSuffix(in, ".a") || strings.HasSuffix(in, ".so") || strings.Contains(path.Base(in), ".so."):
+				from = &drawNode{id: fmt.Sprintf("p%d", len(files)), look: look{kind: drawPrebuilt}, file: in, target: owners[in], title: cmp.Or(owners[in], path.Base(in))}
+				files[in], d.loose = from, append(d.loose, from)
+			case d.small:
+				from = &drawNode{id: fmt.Sprintf("s%d", len(files)), look: look{kind: drawSource}, file: in, target: a.Target, title: in, cluster: clusters[a.Target]}
+				files[in] = from
+			}
+			if from == nil || from == to {
+				continue
+			}
+			if from.kind == drawSource && from.target != to.target {
+				from.cluster = nil
+			}
+			e := edges[[2]*drawNode{from, to}]
+			if e == nil {
+				e = &drawEdge{from: from, to: to, orderOnly: true}
+				edges[[2]*drawNode{from, to}] = e
+				d.edges = append(d.edges, e)
+			}
+			if !brought[carried{e, in}] {
+				brought[carried{e, in}] = true
+				e.files = append(e.files, in)
+			}
+			e.orderOnly = e.orderOnly && orderOnly
+			if l := a.Link(); l.LTO {
+				opaque := slices.Contains(l.NonLTO, in)
+				e.opaque, e.lto = e.opaque || opaque, e.lto || !opaque
+			}
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) { // sources that targets share are loose
+		if n := files[file]; n.kind == drawSource && n.cluster != nil {
+			n.cluster.nodes = append(n.cluster.nodes, n)
+		} else if n.kind == drawSource {
+			d.loose = append(d.loose, n)
+		}
+	}
+
+	d.clusters = slices.DeleteFunc(d.clusters, func(c *drawCluster) bool { return len(c.nodes) == 0 })
+	seen := map[look]bool{}
+	for i, c := range d.clusters {
+		c.index = i
+	}
+	for _, n := range d.all() {
+		n.lto = n.lto && n.kind.Info().optimises()
+		seen[n.look] = true
+	}
+	for _, k := range kinds {
+		for _, l := range []look{{k.Kind, true}, {k.Kind, false}} {
+			if seen[l] && l.kind != drawSource {
+				d.legend = append(d.legend, l)
+			}
+		}
+	}
+	return d
 }
 
-// shortName returns the name of an object in a build tree without the folder of its target, whose
-// label is above it.
-func shortName(name, target string) string { return strings.TrimPrefix(name, "obj/"+target+"/") }
-
-func (n *drawNode) add(a *Action) {
-	n.actions = append(n.actions, a.ID)
-	n.modes = union(n.modes, a.Mode)
-	if !n.whole || !a.Intermediate {
-		n.archs = union(n.archs, a.Archs...)
+// all returns the nodes.
+func (d *drawing) all() (nodes []*drawNode) {
+	for _, c := range d.clusters {
+		nodes = append(nodes, c.nodes...)
 	}
-	n.lto = n.lto || a.Link().LTO
+	return append(nodes, d.loose...)
 }
 
 // union appends new strings and keeps the order of the manifest.
@@ -231,126 +254,142 @@ func union(have []string, more ...string) []string {
 	return have
 }
 
-func (x *drawIndex) connect(a *Action) {
-	for _, in := range a.Inputs {
-		x.file(a, in, false)
+// bundled returns the edges to draw. A large drawing joins the edges from one target to one action
+// of another, and those from one action to another target. A device link of four libraries then has
+// four edges, not one for each source.
+func (d *drawing) bundled() []*drawEdge {
+	if d.small || d.collapsed {
+		return d.edges
 	}
-	for _, in := range a.OrderOnly {
-		x.file(a, in, true)
-	}
+	return bundle(bundle(d.edges, true), false)
 }
 
-func (x *drawIndex) file(a *Action, in string, orderOnly bool) {
-	from := x.origin(a, in, orderOnly)
-	to := x.node[a.ID]
-	if from == nil || from == to {
-		return
+// bundle joins edges of one style with one end in common and the other in the same other target: at
+// their tails or at their heads.
+func bundle(edges []*drawEdge, tails bool) (out []*drawEdge) {
+	type key struct {
+		node                   *drawNode
+		cluster                *drawCluster
+		orderOnly, lto, opaque bool
 	}
-	e := x.edge[[2]*drawNode{from, to}]
-	if e == nil {
-		e = &drawEdge{from: from, to: to, orderOnly: true}
-		x.edge[[2]*drawNode{from, to}] = e
-		x.d.edges = append(x.d.edges, e)
-	}
-	if !x.carried[carriedFile{e, in}] {
-		x.carried[carriedFile{e, in}] = true
-		e.files = append(e.files, in)
-	}
-	e.orderOnly = e.orderOnly && orderOnly
-	if a.Link().LTO {
-		opaque := slices.Contains(a.Link().NonLTO, in)
-		e.opaque = e.opaque || opaque
-		e.lto = e.lto || !opaque
-	}
-}
-
-// origin returns the node of a file: an action, a prebuilt library or a source. It returns nil if
-// the file is not drawn.
-func (x *drawIndex) origin(a *Action, in string, orderOnly bool) *drawNode {
-	if id, ok := x.g.Producer(in); ok {
-		return x.node[id]
-	}
-	n := x.external[in]
-	switch {
-	case n != nil || orderOnly:
-	case isLibrary(in):
-		n = &drawNode{id: fmt.Sprintf("p%d", len(x.external)), kind: drawPrebuilt, target: x.owners[in], file: in, title: cmp.Or(x.owners[in], path.Base(in))}
-		x.d.loose = append(x.d.loose, n)
-		x.external[in] = n
-	case x.d.small:
-		n = &drawNode{id: fmt.Sprintf("s%d", len(x.external)), kind: drawSource, target: a.Target, file: in, title: in}
-		x.external[in] = n
-	}
-	return n
-}
-
-func isLibrary(file string) bool {
-	return strings.HasSuffix(file, ".a") || strings.HasSuffix(file, ".so") || strings.Contains(path.Base(file), ".so.")
-}
-
-// placeSources puts a source into the cluster of its only target; shared ones stay outside.
-func (x *drawIndex) placeSources() {
-	targets := map[*drawNode][]string{}
-	for _, e := range x.d.edges {
-		if e.from.kind == drawSource {
-			targets[e.from] = union(targets[e.from], e.to.target)
+	keys, peers := make([]key, len(edges)), map[key][]*drawEdge{}
+	for i, e := range edges {
+		k := key{e.to, e.from.cluster, e.orderOnly, e.lto, e.opaque}
+		if !tails {
+			k.node, k.cluster = e.from, e.to.cluster
+		}
+		if k.cluster != nil && k.cluster != k.node.cluster && e.tail == nil {
+			keys[i], peers[k] = k, append(peers[k], e)
 		}
 	}
-	for _, file := range slices.Sorted(maps.Keys(x.external)) {
-		n := x.external[file]
-		if n.kind != drawSource {
+	for i, e := range edges {
+		same := peers[keys[i]]
+		if len(same) < 2 {
+			out = append(out, e)
+		}
+		if len(same) < 2 || same[0] != e {
 			continue
 		}
-		if len(targets[n]) > 1 {
-			x.d.loose = append(x.d.loose, n)
-			continue
-		}
-		for _, c := range x.d.clusters {
-			if c.label == n.target {
-				c.nodes = append(c.nodes, n)
+		sum := *same[len(same)/2] // so that it leaves a target in the middle
+		sum.files = nil
+		seen := map[string]bool{}
+		for _, e := range same {
+			for _, f := range e.files {
+				if !seen[f] {
+					seen[f], sum.files = true, append(sum.files, f)
+				}
 			}
 		}
+		if tails {
+			sum.tail = keys[i].cluster
+		} else {
+			sum.head = keys[i].cluster
+		}
+		out = append(out, &sum)
 	}
+	return out
 }
 
-// finish removes empty clusters and counts nodes.
-func (x *drawIndex) finish() {
-	d := x.d
-	d.clusters = slices.DeleteFunc(d.clusters, func(c *drawCluster) bool { return len(c.nodes) == 0 })
-	seen := map[Kind]bool{}
-	if x.opts.Targets {
-		d.targets = len(slices.DeleteFunc(slices.Clone(d.loose), func(n *drawNode) bool { return len(n.actions) == 0 }))
+// say returns the label of an edge. It is the artifact in a small drawing. In a collapsed one it is
+// the number of files, if the node's actions do not each bring one. An edge from a source or a
+// prebuilt has none, since its node names the file. Bundles have none: Graphviz places labels of
+// long edges far from their edges.
+func (e *drawEdge) say(d *drawing) string {
+	switch {
+	case d.small && e.opaque:
+		return "no LTO"
+	case d.small && e.from.file == "":
+		return e.text(1)
+	case d.collapsed && !d.Targets && len(e.files) > 1 && len(e.files) != len(e.from.actions):
+		return fmt.Sprintf("×%d", len(e.files))
 	}
-	for i, c := range d.clusters {
-		c.index = i
-		for _, n := range c.nodes {
-			seen[n.kind] = true
-		}
-		d.nodes += len(c.nodes)
+	return ""
+}
+
+// text lists up to limit of the files of an edge.
+func (e *drawEdge) text(limit int) string {
+	var names []string
+	for _, f := range e.files[:min(limit, len(e.files))] {
+		names = append(names, elide(path.Base(f), 32))
 	}
-	for _, n := range d.loose {
-		seen[n.kind] = true
+	s := strings.Join(names, ", ")
+	if more := len(e.files) - limit; more > 0 {
+		s += fmt.Sprintf(" +%d", more)
 	}
-	d.nodes += len(d.loose)
-	for _, k := range kinds {
-		if seen[k.Kind] && k.Kind != drawSource {
-			d.kinds = append(d.kinds, k.Kind)
-		}
+	return s
+}
+
+// lines returns the two lines of a node: what it writes, and how.
+func (n *drawNode) lines() (title, sub string) {
+	title, sub = cmp.Or(elide(n.title, 40), n.id), details(n.modes, n.archs)
+	switch {
+	case n.kind == drawSource:
+		return title, ""
+	case n.kind == drawPrebuilt:
+		return title, elide(n.file, 44)
+	case n.whole:
+		return title, cmp.Or(sub, string(n.kind))
+	case len(n.actions) > 1:
+		return fmt.Sprintf("%s ×%d", n.kind, len(n.actions)), sub
+	case sub != "":
+		return title, string(n.kind) + " · " + sub
 	}
+	return title, string(n.kind)
+}
+
+// details formats modes and codes in one line: "lto, rdc · sm_80 sm_90". A long list of codes keeps
+// its ends.
+func details(modes, archs []string) string {
+	parts := []string{strings.Join(modes, ", "), strings.Join(archs, " ")}
+	if len(archs) > 6 {
+		parts[1] = fmt.Sprintf("%s … %s (%d)", strings.Join(archs[:2], " "), archs[len(archs)-1], len(archs))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }
 
 // caption returns the line below a picture.
 func (d *drawing) caption() string {
 	targets := len(d.clusters)
-	if d.targets > 0 {
-		targets = d.targets
+	for _, n := range d.loose {
+		if n.whole {
+			targets++
+		}
 	}
-	s := fmt.Sprintf("%s in %s", Count(d.actions, "action"), Count(targets, "target"))
+	s := fmt.Sprintf("%s in %s", Count(len(d.actions), "action"), Count(targets, "target"))
 	// An LTO link reads code that it cannot optimise.
 	if slices.ContainsFunc(d.edges, func(e *drawEdge) bool { return e.opaque }) {
 		s += " · partial LTO: dashed edges bring code that the link cannot optimise"
 	}
 	return s
+}
+
+// suggestion returns the comment for a drawing too large to read, or "".
+func (d *drawing) suggestion(comment string) string {
+	n := len(d.all())
+	if d.collapsed || n <= crowdedNodes {
+		return ""
+	}
+	return fmt.Sprintf("%s %d nodes: `kbuild graph --collapse` draws one for each target and kind of action\n", comment, n)
 }
 
 // Count formats a number of things: "1 action", "2 actions".
@@ -359,22 +398,6 @@ func Count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// suggestion returns the comment for a drawing too large to read, or "".
-func (d *drawing) suggestion(opts DrawOptions) string {
-	if opts.Collapse || opts.Targets || d.nodes <= crowdedNodes {
-		return ""
-	}
-	return fmt.Sprintf("%d nodes: `kbuild graph --collapse` draws one for each target and kind of action", d.nodes)
-}
-
-// shortList joins architectures; a long list keeps its ends.
-func shortList(items []string) string {
-	if len(items) > 6 {
-		return fmt.Sprintf("%s … %s (%d)", strings.Join(items[:2], " "), items[len(items)-1], len(items))
-	}
-	return strings.Join(items, " ")
 }
 
 // elide keeps both ends of a long name; the end of a path is more informative.
@@ -395,28 +418,4 @@ func printable(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "�"))
-}
-
-// groupKey identifies the actions that one node of a collapsed drawing represents.
-type groupKey struct {
-	target string
-	kind   Kind
-}
-
-// groupOf returns the node for all actions with a key.
-func groupOf(a *Action, key groupKey, groups map[groupKey]*drawNode) *drawNode {
-	n := groups[key]
-	if n == nil {
-		n = &drawNode{id: fmt.Sprintf("g%d", len(groups)), kind: a.Kind, target: key.target, title: a.Name}
-		groups[key] = n
-	}
-	return n
-}
-
-// size returns the number of actions that a node represents, "×37", or "" for one.
-func (n *drawNode) size() string {
-	if len(n.actions) < 2 {
-		return ""
-	}
-	return fmt.Sprintf("×%d", len(n.actions))
 }

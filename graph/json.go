@@ -1,9 +1,10 @@
 package graph
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
-	"sort"
+	"slices"
 )
 
 // jsonSchema changes only if readers of the old form would misread the new one. New fields do not
@@ -83,24 +84,34 @@ type jsonEdge struct {
 // plan --json`.
 func (g *Graph) WriteJSON(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
-	out := jsonGraph{Schema: jsonSchema, Collapsed: opts.Collapse || opts.Targets, BuildDir: g.BuildDir, Default: list(g.Default),
+	out := jsonGraph{Schema: jsonSchema, Collapsed: d.collapsed, BuildDir: g.BuildDir, Default: list(g.Default),
 		Targets: []jsonTarget{}, Actions: []jsonAction{}, Edges: []jsonEdge{}}
 	drawn := map[ActionID]bool{}
-	for _, id := range g.drawn(opts.Want) {
+	for _, id := range d.actions {
+		a := g.Actions[id]
 		drawn[id] = true
-		out.Actions = append(out.Actions, g.jsonAction(id))
+		out.Actions = append(out.Actions, jsonAction{ID: id, Kind: a.Kind, Target: a.Target, Name: a.Name, Archs: list(a.Archs), Mode: a.Mode,
+			LTO: a.Link().LTO, Inputs: list(a.Inputs), OrderOnly: list(a.OrderOnly), Outputs: list(a.Outputs), Pos: a.Pos, Whole: a.Driver().UnsplitReason})
 	}
 	for _, t := range g.Targets {
-		if jt := jsonTargetOf(t, drawn); len(opts.Want) == 0 || len(jt.Actions) > 0 {
-			out.Targets = append(out.Targets, jt)
+		ids := slices.DeleteFunc(slices.Clone(t.Actions), func(id ActionID) bool { return !drawn[id] })
+		if len(opts.Want) == 0 || len(ids) > 0 {
+			out.Targets = append(out.Targets, jsonTarget{Label: t.Label, Kind: t.Kind, Outputs: list(t.Outputs), Deps: list(t.Deps), Actions: list(ids), Pos: t.Pos})
 		}
 	}
-	if opts.Collapse || opts.Targets {
-		out.Groups = jsonGroups(d)
+	for _, n := range d.all() {
+		if d.collapsed && len(n.actions) > 0 {
+			out.Groups = append(out.Groups, jsonGroup{n.id, n.kind, n.target, len(n.actions), list(n.archs), list(n.modes), n.actions})
+		}
 	}
+	slices.SortFunc(out.Groups, func(a, b jsonGroup) int { return cmp.Compare(a.Actions[0], b.Actions[0]) })
 	for _, e := range d.edges {
 		if e.from.kind != drawSource {
-			out.Edges = append(out.Edges, jsonEdge{e.from.ref(), e.to.ref(), e.files, e.orderOnly, e.lto})
+			from := e.from.id
+			if e.from.file != "" {
+				from = "file:" + e.from.file
+			}
+			out.Edges = append(out.Edges, jsonEdge{from, e.to.id, e.files, e.orderOnly, e.lto})
 		}
 	}
 	enc := json.NewEncoder(w)
@@ -109,50 +120,10 @@ func (g *Graph) WriteJSON(w io.Writer, opts DrawOptions) error {
 	return enc.Encode(out)
 }
 
-func (n *drawNode) ref() string {
-	if n.file != "" {
-		return "file:" + n.file
-	}
-	return n.id
-}
-
-func (g *Graph) jsonAction(id ActionID) jsonAction {
-	a := g.Actions[id]
-	return jsonAction{ID: a.ID, Kind: a.Kind, Target: a.Target, Name: a.Name, Archs: list(a.Archs), Mode: a.Mode,
-		LTO: a.Link().LTO, Inputs: list(a.Inputs), OrderOnly: list(a.OrderOnly), Outputs: list(a.Outputs), Pos: a.Pos, Whole: a.Driver().UnsplitReason}
-}
-
-func jsonTargetOf(t *Target, drawn map[ActionID]bool) jsonTarget {
-	jt := jsonTarget{Label: t.Label, Kind: t.Kind, Outputs: list(t.Outputs), Deps: list(t.Deps), Actions: []ActionID{}, Pos: t.Pos}
-	for _, id := range t.Actions {
-		if drawn[id] {
-			jt.Actions = append(jt.Actions, id)
-		}
-	}
-	return jt
-}
-
-func jsonGroups(d *drawing) []jsonGroup {
-	groups := []jsonGroup{}
-	add := func(nodes []*drawNode) {
-		for _, n := range nodes {
-			if len(n.actions) > 0 {
-				groups = append(groups, jsonGroup{n.id, n.kind, n.target, len(n.actions), list(n.archs), list(n.modes), n.actions})
-			}
-		}
-	}
-	for _, c := range d.clusters {
-		add(c.nodes)
-	}
-	add(d.loose)
-	sort.Slice(groups, func(i, j int) bool { return groups[i].Actions[0] < groups[j].Actions[0] })
-	return groups
-}
-
 // list keeps null out of the JSON.
-func list(s []string) []string {
+func list[T any](s []T) []T {
 	if s == nil {
-		return []string{}
+		return []T{}
 	}
 	return s
 }

@@ -60,7 +60,7 @@ func declaredKinds(t *testing.T) (all []Kind) {
 func TestLooks(t *testing.T) {
 	seen := map[paint]Kind{}
 	for _, k := range kinds {
-		p := paintOf(k.Kind, false)
+		p := look{kind: k.Kind}.paint()
 		if other := seen[p]; other != "" {
 			t.Errorf("%s looks like %s: %+v", k.Kind, other, p)
 		}

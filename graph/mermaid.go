@@ -13,9 +13,7 @@ import (
 func (g *Graph) WriteMermaid(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
 	b := bufio.NewWriter(w)
-	if s := d.suggestion(opts); s != "" {
-		fmt.Fprintf(b, "%%%% %s\n", s)
-	}
+	b.WriteString(d.suggestion("%%"))
 	fmt.Fprintf(b, "flowchart LR\n")
 	for _, c := range d.clusters {
 		title := c.label
@@ -34,7 +32,18 @@ func (g *Graph) WriteMermaid(w io.Writer, opts DrawOptions) error {
 	for _, e := range d.bundled() {
 		mermaidEdge(b, d, e)
 	}
-	mermaidClasses(b, d)
+	classes := d.legend
+	if d.small {
+		classes = append(classes, look{kind: drawSource})
+	}
+	for _, l := range classes {
+		p, dashes := l.paint(), ""
+		if strings.HasSuffix(p.style, "dashed") {
+			dashes = ",stroke-dasharray:4"
+		}
+		fmt.Fprintf(b, "  classDef %s fill:%s,stroke:%s,color:%s,stroke-width:%gpx%s\n",
+			l.mermaidClass(), p.fill, p.rim, p.ink, p.width, dashes)
+	}
 	return b.Flush()
 }
 
@@ -56,7 +65,7 @@ func mermaidNode(b *bufio.Writer, indent string, n *drawNode) {
 	case info.Lane == LaneLink:
 		left, right = "([", "])"
 	}
-	fmt.Fprintf(b, "%s%s%s\"%s\"%s:::%s\n", indent, n.id, left, text, right, mermaidClass(n.kind, n.lto))
+	fmt.Fprintf(b, "%s%s%s\"%s\"%s:::%s\n", indent, n.id, left, text, right, n.mermaidClass())
 }
 
 func mermaidEdge(b *bufio.Writer, d *drawing, e *drawEdge) {
@@ -84,35 +93,12 @@ func mermaidEdge(b *bufio.Writer, d *drawing, e *drawEdge) {
 
 // mermaidClass returns the name of a style. Mermaid accepts no hyphens in it, and the prefix avoids
 // its keywords.
-func mermaidClass(kind Kind, lto bool) string {
-	s := "k_" + strings.ReplaceAll(string(kind), "-", "_")
-	if lto {
+func (l look) mermaidClass() string {
+	s := "k_" + strings.ReplaceAll(string(l.kind), "-", "_")
+	if l.lto {
 		s += "_lto"
 	}
 	return s
-}
-
-func mermaidClasses(b *bufio.Writer, d *drawing) {
-	write := func(kind Kind, lto bool) {
-		p := paintOf(kind, lto)
-		dashes := ""
-		if strings.HasSuffix(p.style, "dashed") {
-			dashes = ",stroke-dasharray:4"
-		}
-		fmt.Fprintf(b, "  classDef %s fill:%s,stroke:%s,color:%s,stroke-width:%gpx%s\n",
-			mermaidClass(kind, lto), p.fill, p.rim, p.ink, p.width, dashes)
-	}
-	for _, k := range d.kinds {
-		if d.has(k, true) {
-			write(k, true)
-		}
-		if d.has(k, false) {
-			write(k, false)
-		}
-	}
-	if d.small {
-		write(drawSource, false)
-	}
 }
 
 var mermaidEscapes = strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "`", "#96;", "&", "#amp;")
