@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/toolkit"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -128,7 +129,7 @@ func (b *build) planProject(t *Tree) (*Project, error) {
 		return nil, err
 	}
 	p.steps = probe.OpenSteps(w.toolMemo(), p.Facts, run.Environ(w.env, nil), w.keyEnv())
-	b.useSplitFailures(p, t)
+	b.useSplitFailures(p)
 	p.Facts.DryRuns = p.steps.Runs
 	options := plan.Options{NoSplit: w.NoSplit, RequireSplit: w.RequireSplit, Exports: w.Exports, CheckLink: w.CheckLink}
 	made := plan.New(loaded, p.Facts, options)
@@ -227,4 +228,140 @@ func (w *Workspace) toolMemo() string {
 		}
 	}
 	return filepath.Join(w.StateDir(), "tools")
+}
+
+// EnvToolkits names the environment variable that moves the folder where toolkits are installed.
+const EnvToolkits = "KBUILD_TOOLKITS"
+
+// Toolkits returns a Pin with the folder where pinned toolkits are installed. It is in the folder
+// of the cache, unless the user names another.
+func (w *Workspace) Toolkits() (*toolkit.Pin, error) {
+	if dir := w.Env.Get(EnvToolkits); dir != "" {
+		if !filepath.IsAbs(dir) {
+			return nil, usagef("%s is %q: it must be an absolute path", EnvToolkits, dir)
+		}
+		return &toolkit.Pin{Dir: filepath.Clean(dir), Say: w.UI.Say}, nil
+	}
+	dir, err := w.ActionCache()
+	return &toolkit.Pin{Dir: filepath.Join(dir, "toolkits"), Common: toolkit.CommonDir, Say: w.UI.Say}, err
+}
+
+// Pin returns the toolkit that a manifest pins, or an error if it pins none.
+func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
+	tc := p.Toolchains["cuda"]
+	if !tc.Pinned {
+		return nil, usagef(`%s pins no toolkit. Its toolchain "cuda" needs from = "pypi" and, for example, version = "13.5.0"`, p.File)
+	}
+	pin, err := w.Toolkits()
+	if err == nil {
+		pin.Manifest, pin.File, pin.Version, pin.Parts = p.File, w.Manifest.File, tc.Version, tc.Parts
+		pin.LockFile, pin.Text = filepath.Join(p.Root, tc.LockFile), p.Text(tc.LockFile)
+	}
+	return pin, err
+}
+
+// toolkit sets where the CUDA toolkit of a manifest is. Builds do not install one. If a pinned
+// toolkit is missing, the error of the probe says what to do.
+func (w *Workspace) toolkit(p *manifest.Project, r *probe.Request) {
+	tc := p.Toolchains["cuda"]
+	if tc.Path != "" {
+		r.Compiler, r.MissingOf, r.Missing = tc.Path+"/bin/nvcc", "path", "path is the folder of a CUDA toolkit, and there is no "+tc.Path+"/bin/nvcc."
+	}
+	if !tc.Pinned {
+		return
+	}
+	r.Accepts = nil // if the lock file does not fit the version, there is no root
+	root := ""
+	pin, err := w.Pin(p)
+	if err == nil {
+		root, err = pin.Use()
+	}
+	if r.Compiler = filepath.Join(root, "bin", "nvcc"); err != nil {
+		// not a program, so that the one in PATH is not used either
+		r.Compiler, r.MissingOf, r.Missing = os.DevNull, "from", err.Error()
+	}
+}
+
+// librariesOf returns the libraries behind -l, each with the folders that some link searches for
+// it. These are the folders of the target, and of the targets that it is linked with.
+func librariesOf(p *manifest.Project) (libs []probe.Lib) {
+	known, anyDirs := map[string]bool{}, false
+	add := func(names, dirs []string) {
+		for _, name := range names {
+			if key := name + "\x00" + strings.Join(dirs, "\x00"); !known[key] {
+				known[key], libs = true, append(libs, probe.Lib{Name: name, Dirs: dirs})
+			}
+		}
+	}
+	index := map[string]int{}
+	for i, t := range p.Targets {
+		index[t.Label()] = i
+		anyDirs = anyDirs || len(t.LibDirs) > 0
+		add(t.Libs, t.LibDirs)
+	}
+	if !anyDirs {
+		return libs
+	}
+	visited := make([]int, len(p.Targets)) // the number of the last walk that visited a target
+	for i, t := range p.Targets {
+		if t.Kind == manifest.Library && !t.Shared && !t.DeviceLink {
+			continue // other targets link it
+		}
+		var names, dirs []string
+		visited[i] = i + 1
+		for walk := []int{i}; len(walk) > 0; {
+			u := p.Targets[walk[len(walk)-1]]
+			walk = walk[:len(walk)-1]
+			names, dirs = append(names, u.Libs...), append(dirs, u.LibDirs...)
+			for _, d := range u.Deps {
+				if k, ok := index[d.Label]; ok && visited[k] != i+1 {
+					visited[k] = i + 1
+					walk = append(walk, k)
+				}
+			}
+		}
+		slices.Sort(names)
+		slices.Sort(dirs)
+		add(slices.Compact(names), slices.Compact(dirs))
+	}
+	return libs
+}
+
+// Doctor calls tell with what it finds of a build's requirements. ok is true if all of them are
+// met. Without a valid manifest it checks for CUDA and GPUs.
+func (w *Workspace) Doctor(ctx context.Context, tell func(probe.Finding)) (ok bool, err error) {
+	cache, err := w.ActionCache()
+	if err != nil {
+		return false, err
+	}
+	r := probe.Request{Root: w.Manifest.Dir, Env: w.Env.Get, NeedCUDA: true, NeedNative: true}
+	var misparsed func(plan.Facts) []string
+	if p, diags := manifest.Load(w.Manifest); !diags.HasErrors() {
+		r = w.Request(p)
+		r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedAMD, true, ""
+		misparsed = func(f plan.Facts) (why []string) {
+			for _, v := range w.storedSplitFailures(probe.Fingerprint(f, w.keyEnv())) {
+				why = append(why, v.String())
+			}
+			return why
+		}
+	}
+	return probe.Doctor(ctx, tell, r, cache, misparsed), nil
+}
+
+// slowStep is how long a step before a build may run without a message.
+const slowStep = 2 * time.Second
+
+// during runs f, and shows line if f runs longer than after. The goroutine of the caller shows it,
+// as it shows everything else.
+func (w *Workspace) during(f func() error, after <-chan time.Time, line string) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-after:
+		w.UI.Waiting(line)
+		return <-done
+	}
 }

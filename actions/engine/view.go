@@ -11,10 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -92,8 +94,8 @@ type note struct {
 	// for -march=native: the same, see probe.CPU
 	CPU           string               `json:",omitempty"`
 	Printed       manifest.Diagnostics `json:",omitempty"` // of the plan
-	SplitFailures string               `json:",omitempty"` // of the plan, see splitfailure.go
-	Fallbacks     []string             `json:",omitempty"` // lines, see fallbacks.go
+	SplitFailures string               `json:",omitempty"` // of the plan, see split.go
+	Fallbacks     []string             `json:",omitempty"` // lines, see Fallbacks
 	// of the manifest, which a build of a part does not read
 	Cache manifest.Cache `json:",omitzero"`
 }
@@ -129,7 +131,7 @@ func (b *build) load() *lastView {
 	}
 	root, _ := manifest.Locate(b.Manifest)
 	v := &lastView{root: root, began: b.began, db: db, seen: db.View(*b.viewKey), was: lock.Was()}
-	if v.seen == nil || json.Unmarshal(v.seen.Value(), &v.note) != nil || v.SplitFailures != string(db.Text(splitFailuresText)) ||
+	if v.seen == nil || json.Unmarshal(v.seen.Value(), &v.note) != nil || v.SplitFailures != b.splitFailuresText() ||
 		v.GPUs != "" && v.GPUs != probe.GPUs("/", b.env.Get) || v.CPU != "" && v.CPU != probe.CPU("/") {
 		db.Close()
 		return nil
@@ -158,5 +160,322 @@ func (v *lastView) upToDate() bool { return v != nil && len(v.broken) == 0 && le
 func (v *lastView) close() {
 	if v != nil {
 		v.db.Close()
+	}
+}
+
+// commit stores a view: what the build of a plan observed, and the plan. The next build checks the
+// dirty actions again. ok is false if the observations may not be what the plan or an action read.
+// Then there is no view.
+func (b *build) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok bool) {
+	if b.viewKey == nil {
+		return false
+	}
+	known, gpus := p.hostSeen != nil, ""
+	if p.request.NeedNative || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().GPU }) {
+		gpus = probe.GPUs("/", b.env.Get)
+		known = known && gpus != ""
+	}
+	cpu := ""
+	if p.request.NativeCPU {
+		cpu = probe.CPU("/")
+	}
+	if !known || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().Each }) {
+		return false
+	}
+	for _, o := range p.Observed {
+		if o.Kind == cache.KindFile {
+			t.files.Digest(o.Path) // adds the file to those seen, unless it is a folder
+		}
+	}
+	t.giveBack()
+	var good, packed []graph.ActionID // packed: dirty, by their numbers in the packed graph
+	for i, id := range closure {
+		if _, is := slices.BinarySearch(dirty, id); is {
+			packed = append(packed, graph.ActionID(i))
+		} else {
+			good = append(good, id)
+		}
+	}
+	o := newObserver(p.Root, b.began, t.files)
+	observeActions(o, p.Graph, good, t)
+	observePlan(o, p)
+	list, ok := o.List()
+	if !ok {
+		return false
+	}
+	text, err := json.Marshal(note{Actions: len(closure), Dirty: packed, GPUs: gpus, CPU: cpu, Printed: p.printed,
+		SplitFailures: b.splitFailuresText(), Fallbacks: p.Fallbacks(closure), Cache: p.Cache})
+	if err != nil {
+		return false
+	}
+	t.giveBack()
+	if t.db.SetView(*b.viewKey, text, list) != nil {
+		return false
+	}
+	t.giveBack()
+	return b.writePlan(p, t, closure) == nil
+}
+
+// commitFiles stores the digests of the files that a build read. It is for a build that stores no
+// view for its command line.
+func (b *build) commitFiles(t *Tree) {
+	o := newObserver(t.Runner.Root, b.began, t.files)
+	o.Files(t.files)
+	list, _ := o.List()
+	t.db.SetView([32]byte{}, nil, list)
+}
+
+// observePlan adds all that a plan was made from.
+func observePlan(l *trace.Observer, p *Project) {
+	l.ForPlan = true
+	for _, name := range p.Files {
+		l.Text(name, sha256.Sum256(p.Text(name)))
+	}
+	for _, o := range p.Observed {
+		switch {
+		case o.Kind == cache.KindFolder:
+			l.Folder(o.Path, p.listed[o.Path], p.w.StateDir())
+		case o.Kind != cache.KindFile || !l.Has(o.Path):
+			l.Observe(o)
+		}
+	}
+	answers, ok := p.steps.Observed()
+	if !ok {
+		l.Doubt()
+	}
+	for _, o := range slices.Concat(p.hostSeen, answers) {
+		l.Observe(o)
+	}
+	// another plan that removed outputs of this one wrote another list
+	l.Text(p.listFile, p.listDigest)
+}
+
+// newObserver returns an Observer with room for the files whose digests were queried, and some
+// more.
+func newObserver(root string, began time.Time, files *cache.Files) *trace.Observer {
+	n := 0
+	files.Seen(func(string, *cache.Hashed) { n++ })
+	return trace.NewObserver(root, began, n+n/16+64)
+}
+
+// Observed returns all paths that the actions of r's graph observed, and others that the plan
+// depends on. It is for a caller that keeps them without a build tree. began is when the first of
+// them was observed. ok is false if they may not be what the actions have read.
+func Observed(r *execute.Runner, others []cache.Observation, began time.Time) (
+	list []cache.Observation, ok bool,
+) {
+	o := newObserver(r.Root, began, r.Files)
+	var ids []graph.ActionID
+	for _, a := range r.Graph.Actions {
+		ids = append(ids, a.ID)
+	}
+	observed, ok := r.Observed(ids)
+	o.Files(r.Files)
+	for _, e := range append(observed, others...) {
+		o.Observe(e)
+	}
+	list, sure := o.List()
+	return list, ok && sure
+}
+
+// observeActions adds all that the actions of ids observed and wrote.
+func observeActions(l *trace.Observer, g *graph.Graph, ids []graph.ActionID, t *Tree) {
+	observed, ok := t.runner.Observed(ids)
+	if !ok {
+		l.Doubt()
+	}
+	for _, id := range ids {
+		a := g.Actions[id]
+		if a.Intermediate {
+			continue
+		}
+		rec := t.db.LastRun(a.Outputs[0])
+		if rec == nil {
+			l.Doubt() // not recorded, since an input changed during the run
+			continue
+		}
+		for _, o := range rec.Outputs {
+			l.Output(o)
+		}
+	}
+	l.Files(t.files)
+	for _, o := range observed {
+		l.Observe(o)
+	}
+}
+
+// A build of a part of a plan is for a few edits among very many files. The view shows which files
+// changed. The stored plan shows which actions use them, and which actions depend on those. Only
+// that part is checked, since no other action has a changed input.
+//
+// This works for files that actions use. A new plan is needed if a file appeared in a folder that
+// compilers search, or if a source is gone. It is also needed if a manifest, a folder that glob
+// read, a tool or anything else changed.
+
+// Above one in most actions of the graph a new plan takes no longer. At most moves actions may have
+// run since the graph was packed: they may use other files since.
+const (
+	most  = 4
+	moves = 256
+)
+
+// packedMeta is the data of a packed graph besides its actions.
+type packedMeta struct {
+	Tools    map[string]string
+	Plain    map[string]bool
+	Pools    map[string]int
+	BuildDir string
+	Searched []string // folders that compilers search
+}
+
+// shadows reports whether a file at path may be read in place of any header.
+func (m *packedMeta) shadows(path string) bool {
+	for _, dir := range m.Searched {
+		if strings.HasPrefix(path, dir+"/") || dir == "." && !filepath.IsAbs(path) {
+			return true
+		}
+	}
+	return strings.HasSuffix(path, ".gch")
+}
+
+// writePlan stores the graph of a build, so that later builds can run parts of it.
+func (b *build) writePlan(p *Project, t *Tree, closure []graph.ActionID) error {
+	meta := packedMeta{Tools: t.Runner.Tools, Plain: t.Runner.Plain, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
+	packer := p.Graph.Packer(closure)
+	for _, d := range t.runner.Uses(closure, packer) {
+		meta.Searched = append(meta.Searched, cache.Canonical(p.Root, d))
+	}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return err
+	}
+	packed, err := packer.Pack(text)
+	if err != nil {
+		return err
+	}
+	return t.db.SetPlan(*b.viewKey, packed)
+}
+
+// partialPlan is the part of a stored plan that changes affect, as a graph of its own.
+type partialPlan struct {
+	*lastView
+	packed *graph.Packed
+	meta   packedMeta
+	graph  *graph.Graph
+	want   []graph.ActionID
+	all    []graph.ActionID // number in the packed graph, by number in graph
+}
+
+// partialPlan returns the part of the last plan that changes affect, or nil if a new plan is
+// needed: the part is most of the graph, or the plan may have changed. t is the locked tree. It
+// takes over the database of the view, if no other process has built since.
+func (v *lastView) partialPlan(t *Tree) *partialPlan {
+	if v == nil || t == nil || t.lock.Was() != v.was {
+		v.close()
+		return nil
+	}
+	t.db = v.db
+	packed, err := graph.Unpack(v.seen.Plan())
+	if err != nil {
+		return nil
+	}
+	p := &partialPlan{lastView: v, packed: packed}
+	if json.Unmarshal(packed.Meta(), &p.meta) != nil {
+		return nil
+	}
+	ids := slices.Concat(p.Dirty, p.Moved)
+	for _, i := range p.broken {
+		o := p.seen.At(i)
+		for _, path := range p.seen.Broken(p.root, i) {
+			users := slices.Clone(packed.Users(path))
+			maker, made := packed.Producer(path)
+			if made {
+				users = append(users, maker)
+			}
+			file := o.Kind == cache.KindFile
+			gone := file && !made && !exists(cache.Absolute(p.root, path))
+			if o.Plan || gone || len(users) == 0 || !file && p.meta.shadows(path) {
+				return nil
+			}
+			ids = append(ids, users...)
+		}
+	}
+	up, all := packed.Affected(ids)
+	if len(all) > packed.Len()/most && packed.Len() > 4*most || len(p.Moved)+len(up) > moves {
+		return nil
+	}
+	p.all = all
+	p.graph = &graph.Graph{Pools: p.meta.Pools, BuildDir: p.meta.BuildDir}
+	for _, id := range all {
+		a := p.graph.Add(packed.Action(id))
+		if _, ok := slices.BinarySearch(up, id); ok {
+			if a.Work.Collect != nil {
+				return nil // it may need another plan
+			}
+			p.want = append(p.want, a.ID)
+		}
+	}
+	if p.graph.Seal() != nil {
+		return nil
+	}
+	return p
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// open opens the locked build tree for the part.
+func (p *partialPlan) open(t *Tree) error {
+	return t.open(p.Cache, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, Tools: p.meta.Tools, Plain: p.meta.Plain})
+}
+
+// commit updates the view after the part was built.
+func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
+	n, s := p.note, p.seen
+	n.Dirty = nil
+	var good []graph.ActionID
+	for sub, id := range p.all {
+		if sub := graph.ActionID(sub); slices.Contains(dirty, sub) {
+			n.Dirty = append(n.Dirty, id)
+		} else {
+			good = append(good, sub)
+			n.Moved = append(n.Moved, id) // also if up to date: its record may be of another command line
+		}
+	}
+	slices.Sort(n.Moved)
+	n.Moved = slices.Compact(n.Moved)
+	o := newObserver(p.root, p.began, t.files)
+	observeActions(o, p.graph, good, t)
+	list, ok := o.List()
+	if !ok {
+		return
+	}
+	for k := range list {
+		i, ok := s.Find(list[k].Path)
+		if !ok {
+			continue
+		}
+		old, was := s.At(i), slices.Contains(p.broken, i)
+		_, made := p.graph.Producer(old.Path)
+		switch now := &list[k]; {
+		case old.Kind != cache.KindFile || now.Kind != old.Kind:
+		case now.Digest.IsZero() && !now.ByStat && now.Stat == old.Stat:
+			now.Digest = old.Digest // the part knows it by stat only, the plan by content
+		case now.Digest != old.Digest && !was && !made:
+			return // it changed during the build, and other actions that read it were not checked
+		}
+		trace.Supersede(p.root, &list[k], old, was)
+	}
+	for i, st := range p.fresh {
+		old := s.At(i)
+		if !o.Has(old.Path) {
+			old.Stat = st
+			list = append(list, old)
+		}
+	}
+	if text, err := json.Marshal(n); err == nil {
+		s.Update(text, list) // if this fails, the next build finds the same changes again
 	}
 }

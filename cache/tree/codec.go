@@ -2,8 +2,6 @@ package tree
 
 import (
 	"encoding/binary"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -104,7 +102,7 @@ func (c *codec) more(is bool) bool {
 }
 
 // root codes index, covered and compacted; the number of views, of each the key (32 bytes) and base,
-// top and plan; the number of texts, of each name and text, sorted by name.
+// top and plan.
 func (c *codec) root(r *root) {
 	c.offset(&r.index)
 	c.offset(&r.covered)
@@ -116,16 +114,8 @@ func (c *codec) root(r *root) {
 		c.offset(&v.top)
 		c.offset(&v.plan)
 	}
-	names := slices.Sorted(maps.Keys(r.texts))
-	for i := range list(c, &names) {
-		c.text(&names[i])
-		text := string(r.texts[names[i]])
-		if c.text(&text); c.reading {
-			if r.texts == nil {
-				r.texts = map[string][]byte{}
-			}
-			r.texts[names[i]] = []byte(text)
-		}
+	if c.more(false) {
+		c.b = nil // texts of earlier versions
 	}
 }
 

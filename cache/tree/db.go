@@ -34,7 +34,7 @@
 // therefore appended again under a new number.
 //
 // The root holds the offsets of the views (what a command line observed, and its plan: three
-// blobs), small texts, and the offset of the index. The index is a blob with the offsets of all
+// blobs), and the offset of the index. The index is a blob with the offsets of all
 // strings, pairs and records up to a position in the log. Entries after that position are read when
 // the first record is queried. A build ends by appending a root and then storing its offset in the
 // head. A reader that needs only a view reads the head, the root and that view.
@@ -61,7 +61,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -117,7 +116,6 @@ type root struct {
 	covered   int64 // the index covers the log up to this offset
 	compacted int64 // size of the file when it was last compacted
 	views     []viewRoot
-	texts     map[string][]byte
 }
 
 // Open maps the database of a build tree. An absent or damaged file counts as empty. A file that
@@ -373,27 +371,6 @@ func rootOffset(at int64) []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// Text returns a small text of the tree, or nil if there is none.
-func (db *DB) Text(name string) []byte {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return slices.Clone(db.root.texts[name])
-}
-
-// SetText stores a small text.
-func (db *DB) SetText(name string, text []byte) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if err := db.writable(); err != nil {
-		return err
-	}
-	if db.root.texts == nil {
-		db.root.texts = map[string][]byte{}
-	}
-	db.root.texts[name] = slices.Clone(text)
-	return db.commit()
-}
-
 // compact rewrites the file with valid entries only.
 func (db *DB) compact() error {
 	db.load()
@@ -404,7 +381,7 @@ func (db *DB) compact() error {
 			w.record(r)
 		}
 	}
-	fresh := root{texts: db.root.texts}
+	fresh := root{}
 views:
 	for _, v := range db.root.views {
 		for _, at := range []*int64{&v.base, &v.top, &v.plan} {

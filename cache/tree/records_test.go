@@ -123,9 +123,7 @@ func TestRoundTrip(t *testing.T) {
 func TestTornTail(t *testing.T) {
 	db := open(t, newPath(t))
 	appendAll(t, db, sampleRecord(1))
-	if err := db.SetText("name", []byte("text")); err != nil {
-		t.Fatal(err)
-	}
+	setView(t, db, 7, "note", "plan", nil)
 	whole := db.size
 	appendAll(t, db, sampleRecord(2))
 	b, _ := os.ReadFile(db.name)
@@ -133,8 +131,8 @@ func TestTornTail(t *testing.T) {
 		write(t, db.name, string(b[:cut]))
 		torn := open(t, db.name)
 		same(t, torn.Last("build/1.o"), sampleRecord(1))
-		if torn.Last("build/2.o") != nil || string(torn.Text("name")) != "text" {
-			t.Fatalf("cut to %d of %d bytes: the torn record is found, or the text is not", cut, len(b))
+		if torn.Last("build/2.o") != nil || torn.View([32]byte{7}) == nil {
+			t.Fatalf("cut to %d of %d bytes: the torn record is found, or the view is not", cut, len(b))
 		}
 		if cut%7 == 0 {
 			appendAll(t, torn, sampleRecord(4)) // after which the file is whole again
@@ -152,7 +150,6 @@ func TestDamage(t *testing.T) {
 	appendAll(t, db, sampleRecord(1), sampleRecord(2))
 	seen := []cache.Observation{{Path: "a", Digest: digestOf("a")}, {Path: "b", Kind: cache.KindGuard, Absent: []string{"c"}}}
 	setView(t, db, 7, "note", "plan", seen)
-	db.SetText("name", []byte("text"))
 	db.Optimize()
 	db.Close()
 	good, _ := os.ReadFile(path)
@@ -184,11 +181,6 @@ func holdsOnly(t *testing.T, path string, content []byte, seen []cache.Observati
 		} else {
 			missing = true
 		}
-	}
-	if text := db.Text("name"); text == nil {
-		missing = true
-	} else if string(text) != "text" {
-		t.Fatalf("the text is %q", text)
 	}
 	v := db.View([32]byte{7})
 	if v == nil || v.Plan() == nil {
@@ -222,7 +214,6 @@ func TestCompacted(t *testing.T) {
 	eagerly(t)
 	db := open(t, newPath(t))
 	setView(t, db, 7, "note", "plan", []cache.Observation{{Path: "a"}})
-	db.SetText("name", []byte("text"))
 	for i := range 20 {
 		appendAll(t, db, sampleRecord(1), sampleRecord(2))
 		if i == 0 {
@@ -240,8 +231,8 @@ func TestCompacted(t *testing.T) {
 		same(t, db.Last(sampleRecord(i).Outputs[0].Path), sampleRecord(i))
 	}
 	v := db.View([32]byte{7})
-	if v == nil || string(v.Value()) != "note" || string(v.Plan()) != "plan" || v.At(0).Path != "a" || string(db.Text("name")) != "text" {
-		t.Error("the view or the text is lost")
+	if v == nil || string(v.Value()) != "note" || string(v.Plan()) != "plan" || v.At(0).Path != "a" {
+		t.Error("the view is lost")
 	}
 }
 
@@ -276,7 +267,7 @@ func TestWrittenByAnother(t *testing.T) {
 	}
 }
 
-// Against maps, through random appends, removals, views, texts and reopenings, with and without an
+// Against maps, through random appends, removals, views and reopenings, with and without an
 // index.
 func TestAgainstModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -284,7 +275,7 @@ func TestAgainstModel(t *testing.T) {
 	eagerly(t)
 	for range 8 {
 		minIndexed, minCompacted, maxKnown = int64(rng.IntN(5000)), int64(rng.IntN(20000)), 1+rng.IntN(100)
-		m := &model{t: t, rng: rng, db: open(t, newPath(t)), records: map[string]*cache.Record{}, views: map[byte]string{}, texts: map[string]string{}}
+		m := &model{t: t, rng: rng, db: open(t, newPath(t)), records: map[string]*cache.Record{}, views: map[byte]string{}}
 		for range 80 {
 			m.step()
 			m.check()
@@ -306,13 +297,12 @@ type model struct {
 	records map[string]*cache.Record
 	views   map[byte]string
 	latest  []byte // keys of views
-	texts   map[string]string
 }
 
 func (m *model) step() {
 	r := sampleRecord(m.rng.IntN(12))
 	var err error
-	switch m.rng.IntN(9) {
+	switch m.rng.IntN(8) {
 	case 0, 1:
 		m.db = reopen(m.t, m.db)
 	case 2:
@@ -325,10 +315,6 @@ func (m *model) step() {
 		m.views[key] = text
 		m.latest = append(m.latest, key)
 		setView(m.t, m.db, key, text, text, []cache.Observation{{Path: text, Digest: digestOf(text), Stat: cache.Stat{Ino: 1}}})
-	case 5:
-		name, text := fmt.Sprint(m.rng.IntN(3)), fmt.Sprint(m.rng.Int())
-		m.texts[name] = text
-		err = m.db.SetText(name, []byte(text))
 	default:
 		r.Text = fmt.Sprint(m.rng.Int())
 		if m.rng.IntN(2) == 0 {
@@ -363,11 +349,6 @@ func (m *model) check() {
 	}
 	if got := maps.Collect(byOutput(m.db)); !cmp.Equal(got, m.records) {
 		m.t.Fatal(cmp.Diff(m.records, got))
-	}
-	for name, text := range m.texts {
-		if string(m.db.Text(name)) != text {
-			m.t.Fatalf("the text %s is %q", name, m.db.Text(name))
-		}
 	}
 	m.checkViews()
 }

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/tree"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
@@ -25,37 +27,25 @@ type splitFailure struct {
 	execute.SplitFailure
 }
 
-// splitFailuresText is the name of the text with the split failures in the build tree's database.
+// splitFailuresText returns the text of the file with the split failures of the build tree, or "".
 // After the tree is cleaned, compilers are split again.
-const splitFailuresText = "misparsed"
+func (w *Workspace) splitFailuresText() string {
+	text, _ := regular.Read(filepath.Join(w.StateDir(), splitFailuresFile))
+	return string(text)
+}
 
-// readSplitFailures returns the valid split failures in a database.
-func readSplitFailures(db *tree.DB, tools string) (valid []splitFailure) {
-	text := db.Text(splitFailuresText)
-	if text == nil || json.Unmarshal(text, &valid) != nil {
+const splitFailuresFile = "misparsed"
+
+// storedSplitFailures returns the valid split failures of the build tree.
+func (w *Workspace) storedSplitFailures(tools string) (valid []splitFailure) {
+	text := w.splitFailuresText()
+	if text == "" || json.Unmarshal([]byte(text), &valid) != nil {
 		return nil
 	}
 	self := programDigest()
 	return slices.DeleteFunc(valid, func(f splitFailure) bool {
 		return self == "" || f.Kbuild != self || f.Tools != tools
 	})
-}
-
-// storedSplitFailures returns the valid split failures of the build tree. t is nil if the tree is
-// not locked. If the database cannot be opened, the build reports why.
-func (w *Workspace) storedSplitFailures(t *Tree, tools string) []splitFailure {
-	if t != nil {
-		if t.openDatabase() != nil {
-			return nil
-		}
-		return readSplitFailures(t.db, tools)
-	}
-	db, err := tree.Open(database(w.StateDir()))
-	if err != nil {
-		return nil
-	}
-	defer db.Close()
-	return readSplitFailures(db, tools)
 }
 
 // programDigest returns the digest of this program, or "" if the program cannot be read.
@@ -74,11 +64,10 @@ func (f splitFailure) String() string {
 }
 
 // useSplitFailures passes the split failures to the planner: those of the tree, and those that this
-// build found. Otherwise the build might find the same one again and again. t is nil if the tree is
-// not locked.
-func (b *build) useSplitFailures(p *Project, t *Tree) {
+// build found. Otherwise the build might find the same one again and again.
+func (b *build) useSplitFailures(p *Project) {
 	p.SplitFailures = map[string]string{}
-	for _, f := range b.storedSplitFailures(t, probe.Fingerprint(p.Facts, b.keyEnv())) {
+	for _, f := range b.storedSplitFailures(probe.Fingerprint(p.Facts, b.keyEnv())) {
 		p.SplitFailures[f.Question] = f.String()
 	}
 	maps.Copy(p.SplitFailures, b.splitFailures)
@@ -103,11 +92,47 @@ func (b *build) noteSplitFailures(p *Project, t *Tree) (out outcome, err error) 
 		out = outcome{splitFailed, vendors.Program(name)}
 	}
 	if len(found) == 0 {
-		return outcome{}, nil
+		return out, nil
 	}
-	text, err := json.Marshal(append(readSplitFailures(t.db, id), found...))
+	text, err := json.Marshal(append(b.storedSplitFailures(id), found...))
 	if err != nil {
 		return out, err
 	}
-	return out, t.db.SetText(splitFailuresText, text)
+	return out, regular.Replace(filepath.Join(t.state, splitFailuresFile), text)
+}
+
+// Fallbacks returns lines about actions that run a compiler unsplit though the user did not ask for
+// that, one for each reason. It slows down every later build, so each build reports it at the end.
+func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
+	type reason struct{ driver, why string }
+	counts, first := map[reason]map[string]int{}, map[reason]*graph.Action{} // by what the actions do
+	var order []reason
+	for _, id := range ids {
+		a := p.Graph.Actions[id]
+		d := a.Work.Driver
+		if d == nil || !d.Fallback {
+			continue
+		}
+		r := reason{p.Facts.Driver(a), d.UnsplitReason}
+		if counts[r] == nil {
+			counts[r], first[r], order = map[string]int{}, a, append(order, r)
+		}
+		switch a.Kind.Info().Lane {
+		case graph.LaneDevLink:
+			counts[r]["device link"]++
+		case graph.LaneLink:
+			counts[r]["link"]++
+		default:
+			counts[r]["compile"]++
+		}
+	}
+	for _, r := range order {
+		var what []string
+		for _, does := range slices.Sorted(maps.Keys(counts[r])) {
+			what = append(what, graph.Count(counts[r][does], does))
+		}
+		lines = append(lines, fmt.Sprintf("%s runs as one command for %s: %s; see kbuild why %s", r.driver, strings.Join(what, " and "),
+			strings.ReplaceAll(r.why, "\n", " "), first[r].Target))
+	}
+	return lines
 }
