@@ -6,13 +6,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // Counted reports whether a command needs a lease when it is passed through to its compiler. Such a
 // command reads and writes only files, and so waits for no other command. A command that reads or
 // writes a pipe may hold its lease while it waits for a command that waits for a lease.
 func Counted(argv []string) bool {
-	if base := filepath.Base(argv[0]); base != "nvcc" && !hostCompiler().MatchString(base) {
+	if !vendors.IsCompiler(filepath.Base(argv[0])) {
 		return false
 	}
 	makes := false

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -10,10 +11,14 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
+	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // The result of a command is useful in another checkout if nothing in it depends on the path of
@@ -30,13 +35,11 @@ func (b *build) keep(ctx context.Context, made *command.Made) {
 	if others == nil {
 		return
 	}
-	if b.steps != nil {
-		answers, ok := b.steps.Observed()
-		if !ok {
-			return
-		}
-		others = append(others, answers...)
+	answers, ok := b.steps.Observed()
+	if !ok {
+		return
 	}
+	others = append(others, answers...)
 	for _, f := range b.files {
 		if _, err := b.runner.Files.Digest(f); err != nil {
 			return
@@ -50,7 +53,7 @@ func (b *build) keep(ctx context.Context, made *command.Made) {
 		return
 	}
 	observed = slices.DeleteFunc(observed, func(o cache.Observation) bool { return strings.HasPrefix(o.Path, placeDir) })
-	if l.Base.Dir != "" && !b.placed && !b.debug && b.isAnywhere(ctx, made, observed) {
+	if l.Base.Dir != "" && !b.placed && !b.planned.Lines && b.isAnywhere(ctx, made, observed) {
 		list, ok := b.anywhere(observed)
 		spelled, ok2 := made.Spelled(l.Base)
 		if ok && ok2 && memory.Keep(l.Shared, list, *spelled) == nil {
@@ -65,7 +68,8 @@ func (b *build) keep(ctx context.Context, made *command.Made) {
 // not matter. Also, the command itself must lead to all files of the base directory that were read.
 func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []cache.Observation) bool {
 	base := b.launch.Base
-	if b.hip != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) {
+	c := b.command
+	if c.Archs != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) {
 		return false
 	}
 	for _, name := range run.Names(run.NVCCOptions | run.PassOptions | run.Headers) {
@@ -81,18 +85,17 @@ func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []c
 	if !base.In([]byte(strings.Join(b.words(), "\n"))) {
 		return !b.readsByName(observed)
 	}
-	if b.link == nil && b.textsName() {
-		return false
+	if c.Linked != nil {
+		return true
 	}
-	return b.host == nil || b.readsTheSame(ctx) // sources has checked the texts of nvcc's passes
+	hasTexts := slices.ContainsFunc(b.graph.Actions, func(a *graph.Action) bool { return a.Kind.Info().Writes == graph.FormText })
+	return !b.textsName() && (hasTexts || b.readsTheSame(ctx)) // sources has checked the texts
 }
 
 // words returns the command line in which files of options are replaced by their content.
 func (b *build) words() []string {
-	if b.host != nil {
-		return append(b.host.Argv[1:len(b.host.Argv):len(b.host.Argv)], b.host.Output, b.host.Deps)
-	}
-	return append(b.command.Argv[1:len(b.command.Argv):len(b.command.Argv)], b.command.Source, b.command.Output)
+	c := b.command
+	return append(c.Argv[1:len(c.Argv):len(c.Argv)], c.Source, c.Output, c.Deps)
 }
 
 // readsByName reports whether a command that does not name the base directory read a file of it by
@@ -120,8 +123,8 @@ func (b *build) textsName() bool {
 		return slices.ContainsFunc(l.Options, func(o quick.Options) bool { return o.Name == file })
 	})
 	installed := []string{"/usr/"}
-	if b.CUDA != nil {
-		installed = append(installed, b.CUDA.Root+"/")
+	if dir := b.planned.Installed; dir != "" {
+		installed = append(installed, dir+"/")
 	}
 	for _, a := range b.graph.Actions {
 		rec := b.db.LastRun(a.Outputs[0])
@@ -154,14 +157,11 @@ var sharedOptions = []string{"-I", "-isystem", "-iquote", "-idirafter", "-includ
 
 // namesFoldersAlone reports whether only the sharedOptions name the base directory.
 func (b *build) namesFoldersAlone() bool {
-	base, allowed := b.launch.Base, sharedOptions
-	argv := b.launch.Argv[:1:1]
-	if b.host != nil {
-		argv = slices.DeleteFunc(append(argv, b.host.Argv[1:]...), func(a string) bool { return a == b.host.Source })
-	} else {
-		argv = append(argv, b.command.Argv[1:]...)
-	}
+	base, allowed, argv := b.launch.Base, sharedOptions, b.command.Argv
 	for i, arg := range argv[1:] {
+		if arg == b.command.Source {
+			continue
+		}
 		for _, option := range []string{"-Xcompiler=", "--compiler-options="} {
 			arg = strings.TrimPrefix(arg, option)
 		}
@@ -244,14 +244,7 @@ func (b *build) settled(name string) (d cache.Digest, ok bool) {
 func (b *build) fixedFolders() (dirs []string) {
 	l := b.launch
 	words := slices.Concat([]string{"/usr", "/include", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/opt", "/proc", "/dev", "/sys", l.Store.Folder(), filepath.Join(os.Getenv("HOME"), ".config")}, filepath.SplitList(os.Getenv("PATH")))
-	if b.CUDA != nil {
-		words = append(words, b.CUDA.Root)
-	}
-	if b.command != nil {
-		words = append(words, b.command.Argv...)
-	} else {
-		words = append(words, b.host.Argv...)
-	}
+	words = append(append(words, b.command.Argv...), b.planned.Installed)
 	for _, w := range words {
 		for _, part := range strings.FieldsFunc(w, func(r rune) bool { return r == '=' || r == ',' }) {
 			if i := strings.IndexByte(part, '/'); i > 0 && part[0] == '-' {
@@ -275,10 +268,38 @@ func (b *build) named(file string) string {
 	return file
 }
 
-// name returns what passes call the source; "" means the name in the command.
-func (b *build) name() string {
-	if name := b.named(b.command.Source); b.command.Source != "" && !filepath.IsAbs(name) {
-		return name
+// elsewhere is another name of the base directory, which readsTheSame uses to find traces of the
+// directory's name.
+const elsewhere = placeDir + "/base"
+
+// readsTheSame reports whether the preprocessor writes the same text, and reads the same files,
+// wherever the base directory is. It runs with another name of the base directory in all arguments.
+// What has that name in the text is __FILE__ or a macro of the command, however it was spelled. A
+// file that is read by the directory's own name was not found by the command. An #include, a macro,
+// or a file that configures the compiler has led to it.
+func (b *build) readsTheSame(ctx context.Context) bool {
+	l, a := b.launch, b.graph.Actions[0]
+	argv, ok := host.AskText(a.Argv, a.Outputs[0], a.Depfile, placeDir+"/text", placeDir+"/text.d")
+	if !ok || os.Symlink(l.Base.Dir, elsewhere) != nil {
+		return false
 	}
-	return ""
+	for i, arg := range argv {
+		spelled, ok := l.Base.Spell(arg)
+		if !ok {
+			return false
+		}
+		argv[i] = command.Base{Dir: elsewhere}.Write(spelled)
+	}
+	if b.CXX.Family == "gcc" {
+		// otherwise it prefers the shorter of two names
+		argv = append(argv, "-fno-canonical-system-headers")
+	}
+	if res, err := b.query(ctx, argv, toolchain.Anywhere); err != nil || res.ExitCode != 0 {
+		return false
+	}
+	text, err := regular.Read(placeDir + "/text")
+	deps, err2 := regular.Read(placeDir + "/text.d")
+	return err == nil && err2 == nil && !l.Base.In(text) && !l.Base.In(deps) && !pptext.Placed(text, elsewhere) &&
+		// clang's names of lambdas
+		!bytes.Contains(text, []byte("__PRETTY_FUNCTION__")) && !bytes.Contains(text, []byte("__FUNCSIG__"))
 }

@@ -353,7 +353,7 @@ func (d dry) parts(w *hostEnv, program, libNVVM string) map[string]string {
 			parts[role] = file
 		}
 	}
-	if isScript(program) {
+	if IsScript(program) {
 		w.follow(program, parts, map[string]bool{})
 	}
 	only("nvcc itself", filepath.Join(d.here, "nvcc")) // nvcc may be a script that runs this one

@@ -29,7 +29,7 @@ var launchers = []string{"ccache", "sccache", "distcc", "icecc"}
 func (w *hostEnv) behindWrapper(compiler string, parts map[string]string) (steps string, itself bool) {
 	printed, _ := w.output(compiler, "-###", "-S", "-x", "c++", os.DevNull, "-o", os.DevNull)
 	driver := w.driverOf(printed)
-	if itself = driver != "" && sameFile(driver, compiler); itself || driver == "" && !isScript(compiler) {
+	if itself = driver != "" && sameFile(driver, compiler); itself || driver == "" && !IsScript(compiler) {
 		return "", itself
 	}
 	seen := map[string]bool{}
@@ -74,7 +74,8 @@ func realName(file string) string {
 	return real
 }
 
-func isScript(file string) bool { return headOf(file, 2) == "#!" }
+// IsScript reports whether an interpreter runs a program.
+func IsScript(file string) bool { return headOf(file, 2) == "#!" }
 
 // mostFollowed limits the number of programs that are read behind a script.
 const mostFollowed = 256
@@ -87,7 +88,7 @@ func (w *hostEnv) follow(program string, parts map[string]string, seen map[strin
 		return
 	}
 	seen[real] = true
-	if !isScript(real) {
+	if !IsScript(real) {
 		return
 	}
 	w.reads(real)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/machine"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // launched reports whether the command line runs a compiler: `kbuild cc -- nvcc ARGS...`, or kbuild
@@ -30,7 +32,7 @@ func launched(name string, args []string) (compiler []string, ok bool) {
 		return args[2:], len(args) > 2
 	case len(args) > 1 && args[0] == "cc" && !strings.HasPrefix(args[1], "-"):
 		return args[1:], true
-	case slices.Contains(launch.Compilers, filepath.Base(name)):
+	case slices.Contains(vendors.Compilers, filepath.Base(name)):
 		return append([]string{filepath.Base(name)}, args...), true
 	}
 	return nil, false
@@ -134,7 +136,7 @@ func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *la
 }
 
 // errShown is why a command that prints messages on a terminal falls back.
-var errShown = launch.Left{Why: "it has messages, which the compiler shows on a terminal in its own way"}
+var errShown = errors.New("it has messages, which the compiler shows on a terminal in its own way")
 
 // lease waits for a lease for a compiler that replaces this process. The compiler inherits the
 // lease, so a launcher that it starts does not wait for another: see package broker.

@@ -14,9 +14,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/launch"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // ccCmd holds the options of `kbuild cc`. Command lines of compilers are handled by launched
@@ -192,8 +192,8 @@ func (c *cli) linkCompilers(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	for _, name := range launch.Compilers {
-		if _, err := quick.LookPath(name); err != nil && slices.Contains(launch.ForAMD, name) {
+	for _, name := range vendors.Compilers {
+		if _, err := quick.LookPath(name); err != nil && slices.Contains(vendors.ForAMD, name) {
 			continue // a build tool that finds hipcc would compile for AMD
 		}
 		link := filepath.Join(dir, name)

@@ -43,7 +43,7 @@ var allowed = map[string]string{
 	"graph/toolchain/clangcuda":    "hcl/manifest graph graph/gencode graph/toolchain graph/toolchain/clang graph/toolchain/cuda graph/toolchain/host",
 	"graph/toolchain/cuda":         "hcl/manifest graph graph/gencode graph/modinfo graph/toolchain",
 	"graph/modinfo":                "graph/gencode",
-	"graph/toolchain/vendors":      "hcl/manifest graph graph/modinfo graph/toolchain graph/toolchain/clangcuda graph/toolchain/cuda graph/toolchain/hip graph/toolchain/nvcc",
+	"graph/toolchain/vendors":      "hcl/manifest graph graph/modinfo graph/toolchain graph/toolchain/clangcuda graph/toolchain/cuda graph/toolchain/hip graph/toolchain/host graph/toolchain/nvcc graph/toolchain/optfile",
 	"graph/plan":                   "hcl/manifest graph graph/fileset graph/gencode graph/modinfo graph/toolchain graph/toolchain/host graph/toolchain/cuda graph/toolchain/nvcc graph/toolchain/vendors",
 	"actions/tooltest":             "",
 	"actions/strace":               "",
@@ -75,7 +75,7 @@ var allowed = map[string]string{
 	"cache/reapi":                  "cache cache/disk cache/remote",
 	"cmd/kbuild-remote":            "cache/reapi",
 	"cmd/kbuild-cc":                "actions/launch/quick actions/run",
-	"actions/launch":               "graph/toolchain/optfile graph graph/gencode graph/plan graph/toolchain graph/toolchain/host graph/toolchain/nvcc graph/toolchain/clang graph/toolchain/hip actions/discover actions/engine actions/execute actions/launch/quick actions/pptext actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
+	"actions/launch":               "graph/toolchain/optfile graph graph/plan graph/toolchain graph/toolchain/host graph/toolchain/vendors actions/discover actions/engine actions/execute actions/launch/quick actions/pptext actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
 	"actions/launch/quick":         "actions/run cache cache/command cache/disk cache/regular",
 	"cache/command":                "cache cache/disk cache/regular cache/trace",
 }

@@ -26,6 +26,9 @@ type Beside struct {
 	Why    string // more about Unkept, or ""
 }
 
+// Refused reports whether a compile that somebody else wrote passes through to its compiler.
+func (b Beside) Refused() bool { return b.Named || b.Unkept != "" }
+
 // besideObject lists options of a compile and the extension of the file that each writes.
 var besideObject = []struct{ option, ending, family string }{
 	{"-gsplit-dwarf", ".dwo", ""},

@@ -9,47 +9,76 @@ import (
 	"sync"
 )
 
-// Command is a compile of one C or C++ source by gcc or clang that a user or another build tool
-// wrote.
+// Command is a command line of a compiler that a user or another build tool wrote: a compile of one
+// source, or a device link. It is parsed as far as planning needs.
 type Command struct {
-	// The command with replaced output names, and with a dependency file of all headers.
-	Argv   []string
-	Source string
-	Output string
-	Deps   string // the requested dependency file; "" if there is none
-	Own    bool   // it omits headers of the system: see AskOwn
+	Tool string // runs it: "nvcc", "hip" or "cxx", as in actions
 
-	// Nil for plain C and C++. For HIP, Argv omits the targets of the dependency file.
-	GPU *GPU
+	// Of nvcc, without the files in the other fields. Of other compilers, with replaced output
+	// names, with a dependency file of all headers, and for HIP without Targets.
+	Argv    []string
+	Options []string // distinguish compiles of one source: those of Argv without architectures
+	Source  string   // as written; "" for a link
+	Linked  []string // objects and archives of a device link, as written; nil for a compile
+	Output  string   // as written, or the compiler's default
+	Mode    string   // "whole", "rdc", "lto", as of a target; "" for plain C and C++
 
-	named  bool   // the command names the target in the dependency file
-	target string // of the dependency file, if the command does not name it
+	Archs        []string // of HIP, as written, "gfx90a:xnack-", in the order of the command
+	ID           string   // of HIP: identifies the source within any program (-cuid); or ""
+	HostCompiler string   // that an option of nvcc names, a program or a folder; or ""
+
+	Deps string // the requested dependency file; "" if there is none
+	Own  bool   // it omits headers of the system (-MMD)
+
+	// Of nvcc: the target of the dependency file, and whether it has a rule without prerequisites
+	// for each header (-MP).
+	Target string
+	Phony  bool
+
+	// Of HIP: the options for the target of the dependency file, and -MP.
+	Targets []string
+	named   bool // the command names the target of the dependency file
 }
 
-// Target sets the target in the dependency file to the default of the compiler family. It leaves a
-// dependency file for the cache alone without a target, so that the compile does not depend on the
-// object's name.
-func (c *Command) Target(family string) {
+// DefaultTarget returns the options for the target of the dependency file, if the command names
+// none. A compiler family has its own default.
+func (c *Command) DefaultTarget(family string) []string {
 	if c.named || c.Deps == "" {
-		return
+		return nil
 	}
-	c.target = c.Output
-	for family == "gcc" && strings.HasPrefix(c.target, "./") {
-		c.target = c.target[2:]
+	target := c.Output
+	for family == "gcc" && strings.HasPrefix(target, "./") {
+		target = target[2:]
 	}
-	switch {
-	case c.GPU != nil:
-		c.GPU.Targets = append(c.GPU.Targets, "-MQ", c.target)
-	case !c.Own:
-		c.Argv = append(c.Argv, "-MQ", c.target)
-	}
+	return []string{"-MQ", target}
 }
 
-// AskOwn returns the command that writes a dependency file without headers of the system. The
-// compile itself writes only the one with all headers, which the cache needs.
-func (c *Command) AskOwn(output, depfile, to string) []string {
-	argv := []string{c.Argv[0]}
-	for _, arg := range c.Argv[1:] {
+// Dependencies returns the dependency file as nvcc writes it. files are those that the texts of all
+// passes were preprocessed from, in the order of the passes. In names nvcc escapes only blanks, and
+// in the target nothing.
+func (c *Command) Dependencies(files []string) []byte {
+	var names []string
+	seen := map[string]bool{}
+	for _, f := range files {
+		if f = strings.ReplaceAll(f, " ", `\ `); !seen[f] {
+			seen[f] = true
+			names = append(names, f)
+		}
+	}
+	text := c.Target + " : " + strings.Join(names, " \\\n    ") + "\n"
+	if c.Phony {
+		for _, f := range names[1:] {
+			text += "\n" + f + ":\n"
+		}
+	}
+	return []byte(text)
+}
+
+// AskOwn returns the command that writes a dependency file without headers of the system, from one
+// that compiles and writes a dependency file of all headers. The cache needs all headers.
+func AskOwn(argv []string, output, depfile, to string) []string {
+	own := argv[:1:1]
+	for _, arg := range argv[1:] {
 		switch arg {
 		case "-c", "-MD":
 			continue
@@ -58,19 +87,16 @@ func (c *Command) AskOwn(output, depfile, to string) []string {
 		case depfile:
 			arg = to
 		}
-		argv = append(argv, arg)
+		own = append(own, arg)
 	}
-	if c.target != "" {
-		argv = append(argv, "-MQ", c.target)
-	}
-	return append(argv, "-MM")
+	return append(own, "-MM")
 }
 
-// AskText returns the command that writes the preprocessed text of the compile and its dependency
+// AskText returns the command that writes the preprocessed text of a compile and its dependency
 // file. ok is false if an option changes what the preprocessor writes.
-func (c *Command) AskText(output, depfile, text, deps string) (argv []string, ok bool) {
-	argv = append(c.Argv[:1:1], "-w")
-	for _, arg := range c.Argv[1:] {
+func AskText(compile []string, output, depfile, text, deps string) (argv []string, ok bool) {
+	argv = append(compile[:1:1], "-w")
+	for _, arg := range compile[1:] {
 		switch arg {
 		case "-c":
 			arg = "-E"
@@ -109,7 +135,7 @@ var leftWhole = []string{"-E", "-S", "-M", "-fsyntax-only", "-###", "-v", "--ver
 // passes through to the compiler.
 func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 	r := commandReader{output: output, depfile: depfile}
-	r.Argv = argv[:1:1]
+	r.Tool, r.Argv = "cxx", argv[:1:1]
 	for i := 1; i < len(argv); i++ {
 		arg, value := parted(argv[i])
 		if value == "" && slices.Contains(takesValue(), arg) {
@@ -142,7 +168,6 @@ type commandReader struct {
 	language               string // -x
 	compiles, deps, target bool
 	depsFile               string // -MF
-	gpu                    GPU
 	rdc, offloadLTO        bool
 }
 
@@ -168,9 +193,9 @@ func (r *commandReader) option(arg, value string) error {
 		return nil
 	case arg == "-MT", arg == "-MQ":
 		r.target = true
-		r.gpu.Targets = append(r.gpu.Targets, arg, value)
+		r.Targets = append(r.Targets, arg, value)
 	case arg == "-MP":
-		r.gpu.Targets = append(r.gpu.Targets, arg)
+		r.Targets = append(r.Targets, arg)
 	case arg == "-o":
 		if r.Output != "" {
 			return fmt.Errorf("-o is given twice")
@@ -211,7 +236,7 @@ func (r *commandReader) end() (*Command, error) {
 	case err != nil:
 		return nil, err
 	case isGPU:
-		r.GPU = &r.gpu
+		r.Tool = "hip"
 	case r.language == "" && path.Ext(r.Source) == ".c" && strings.Contains(path.Base(r.Argv[0]), "++"):
 		return nil, fmt.Errorf("%s is C, which %s takes for C++", r.Source, path.Base(r.Argv[0]))
 	case r.language == "" && path.Ext(r.Source) != ".c" && !slices.Contains(cxxEndings, path.Ext(r.Source)):
@@ -232,6 +257,7 @@ func (r *commandReader) end() (*Command, error) {
 	if isGPU {
 		c.Argv = withoutTargets(c.Argv)
 	}
+	c.Options = slices.DeleteFunc(slices.Clone(c.Argv), isArch)
 	if r.deps {
 		if c.Deps = r.depsFile; c.Deps == "" {
 			c.Deps = strings.TrimSuffix(c.Output, path.Ext(c.Output)) + ".d"

@@ -7,16 +7,6 @@ import (
 	"strings"
 )
 
-// GPU holds what a compile of HIP has in addition to one of C++.
-type GPU struct {
-	Archs []string // as written, "gfx90a:xnack-", in the order of the command
-	Mode  string   // "whole", "rdc", "lto", as of a target
-	ID    string   // identifies the source within any program (-cuid); "" if not given
-
-	// Options for the target of the dependency file, and -MP: Command.Argv omits them.
-	Targets []string
-}
-
 // hip is the language name for -x.
 const hip = "hip"
 
@@ -25,13 +15,19 @@ const hip = "hip"
 var gpuOptions = []string{"--offload-new-driver", "--no-offload-new-driver", "--offload-compress", "--no-offload-compress", "--rocm-path=", "--hip-path=",
 	"--rocm-device-lib-path=", "--hip-device-lib-path=", "--hip-version=", "--gpu-max-threads-per-block="}
 
+// isArch reports whether an option selects architectures of HIP.
+func isArch(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return name == "--offload-arch" || name == "--cuda-gpu-arch"
+}
+
 // gpuOption parses a GPU option. ok is false if it is none.
 func (r *commandReader) gpuOption(arg string) (ok bool, err error) {
 	name, value, _ := strings.Cut(arg, "=")
 	starts := func(start string) bool { return strings.HasPrefix(arg, start) }
 	switch {
-	case name == "--offload-arch", name == "--cuda-gpu-arch":
-		r.gpu.Archs = append(r.gpu.Archs, strings.Split(value, ",")...)
+	case isArch(arg):
+		r.Archs = append(r.Archs, strings.Split(value, ",")...)
 	case arg == "-fgpu-rdc", arg == "-fno-gpu-rdc":
 		r.rdc = arg == "-fgpu-rdc"
 	case arg == "-foffload-lto":
@@ -39,7 +35,7 @@ func (r *commandReader) gpuOption(arg string) (ok bool, err error) {
 	case arg == "-fno-offload-lto", starts("-foffload-lto="), starts("-Xarch_") && arg != "-Xarch_host" && arg != "-Xarch_device":
 		return false, fmt.Errorf("%s is not taken apart", arg)
 	case name == "-cuid":
-		r.gpu.ID = value
+		r.ID = value
 	case starts("-fuse-cuid="):
 		return false, fmt.Errorf("%s names the source, which kbuild does itself", arg)
 	case slices.ContainsFunc(gpuOptions, starts):
@@ -57,21 +53,21 @@ func (r *commandReader) isGPU() (bool, error) {
 	switch {
 	case !is && hipcc:
 		return false, fmt.Errorf("%s is no HIP", r.Source)
-	case !is && (r.gpu.Archs != nil || r.rdc || r.offloadLTO):
+	case !is && (r.Archs != nil || r.rdc || r.offloadLTO):
 		return false, fmt.Errorf("it is for GPUs, and its source is no HIP")
 	case !is:
 		return false, nil
-	case r.gpu.Archs == nil:
+	case r.Archs == nil:
 		return false, fmt.Errorf("it names no architecture, and the compiler would look for one here")
 	case r.offloadLTO && !r.rdc:
 		return false, fmt.Errorf("-foffload-lto without -fgpu-rdc is not taken apart")
 	}
-	r.gpu.Mode = "whole"
+	r.Mode = "whole"
 	if r.rdc {
-		r.gpu.Mode = "rdc"
+		r.Mode = "rdc"
 	}
 	if r.offloadLTO {
-		r.gpu.Mode = "lto"
+		r.Mode = "lto"
 	}
 	return true, nil
 }

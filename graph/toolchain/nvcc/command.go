@@ -1,33 +1,15 @@
 package nvcc
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
-
-// Command is a compile or device link by nvcc that a user or another build tool wrote, parsed as
-// far as splitting needs.
-type Command struct {
-	Argv   []string      // without the arguments in the other fields
-	Source string        // as written; "" for a link
-	Linked []string      // objects and archives of a device link, as written; nil for a compile
-	Output string        // as written, or nvcc's default
-	Mode   string        // "whole", "rdc", "lto", as of a target
-	Deps   *Dependencies // the requested dependency file; nil if there is none
-
-	CCBin string // the host compiler of -ccbin, a program or a folder; or ""
-}
-
-// Dependencies describes a dependency file as nvcc writes it.
-type Dependencies struct {
-	File   string
-	Target string // as in the file: nvcc escapes nothing
-	Own    bool   // without headers of the system (-MMD)
-	Phony  bool   // with a rule without prerequisites for each header (-MP)
-}
 
 // takesValue returns the nvcc options whose value may be the next argument (--help of 11.8 to
 // 13.5). If an option is missing here, its value looks like a second source, and ReadCommand
@@ -73,11 +55,11 @@ func emits(option string) string {
 
 // ReadCommand parses the arguments of nvcc, with option files expanded. The error is the reason why
 // the command passes through to nvcc.
-func ReadCommand(argv []string) (*Command, error) {
+func ReadCommand(argv []string) (*host.Command, error) {
 	if err := refused(argv); err != nil {
 		return nil, err
 	}
-	r := commandReader{Command: Command{Argv: argv[:1:1], Mode: "whole"}}
+	r := commandReader{Command: host.Command{Tool: "nvcc", Argv: argv[:1:1], Mode: "whole"}}
 	options, err := SplitOptions(argv[1:])
 	if err != nil {
 		return nil, err
@@ -113,15 +95,13 @@ func SplitOptions(words []string) (options []Option, err error) {
 }
 
 type commandReader struct {
-	Command
-	link        bool     // -dlink
-	inputs      []string // arguments that are no options
-	emit        string   // the extension of the output
-	deps, phony bool
-	ownDeps     bool // -MMD
-	depFile     string
-	depTarget   string
-	cuda        bool // -x cu
+	host.Command
+	link   bool     // -dlink
+	inputs []string // arguments that are no options
+	emit   string   // the extension of the output
+	deps   bool     // -MD or -MMD
+	all    bool     // -MD
+	cuda   bool     // -x cu
 }
 
 // option parses an argument, or an option with its value as the next argument.
@@ -145,17 +125,17 @@ func (r *commandReader) option(arg, name, value string, separate bool) error {
 	case name == "-o" || name == "--output-file":
 		return once(&r.Output)
 	case name == "-MF" || name == "--dependency-output":
-		return once(&r.depFile)
+		return once(&r.Deps)
 	case name == "-MT" || name == "--dependency-target-name":
-		return once(&r.depTarget)
+		return once(&r.Target)
 	case arg == "-MD" || arg == "--generate-dependencies-with-compile":
-		r.deps = true
+		r.deps, r.all = true, true
 		return nil
 	case arg == "-MMD" || arg == "--generate-nonsystem-dependencies-with-compile":
-		r.ownDeps = true
+		r.deps, r.Own = true, true
 		return nil
 	case arg == "-MP" || arg == "--generate-dependency-targets":
-		r.phony = true
+		r.Phony = true
 		return nil
 	case strings.HasPrefix(arg, "@"):
 		return fmt.Errorf("nvcc knows no %s", arg)
@@ -183,7 +163,7 @@ func (r *commandReader) mode(arg, name, value string) {
 	case name == "-x" || name == "--x":
 		r.cuda = value == "cu"
 	case name == "-ccbin" || name == "--compiler-bindir":
-		r.CCBin = value
+		r.HostCompiler = value
 	case arg == "-dlto" || arg == "--dlink-time-opt" || arg == "-lto" || arg == "--lto", strings.Contains(value, "lto_"):
 		r.Mode = "lto"
 	case arg == "-dc" || arg == "--device-c", (name == "-rdc" || name == "--relocatable-device-code") && value == "true":
@@ -194,7 +174,7 @@ func (r *commandReader) mode(arg, name, value string) {
 }
 
 // end checks that the command is complete, and returns it.
-func (r *commandReader) end() (*Command, error) {
+func (r *commandReader) end() (*host.Command, error) {
 	if r.link {
 		return r.endLink()
 	}
@@ -208,9 +188,9 @@ func (r *commandReader) end() (*Command, error) {
 	switch {
 	case r.emit == "":
 		return nil, fmt.Errorf("it is no compile of one source")
-	case r.deps && r.ownDeps:
+	case r.all && r.Own:
 		return nil, fmt.Errorf("-MD and -MMD are both given")
-	case !r.deps && !r.ownDeps && (r.depFile != "" || r.depTarget != ""):
+	case !r.deps && (r.Deps != "" || r.Target != ""):
 		return nil, fmt.Errorf("-MF or -MT without -MD")
 	case r.Output == "-" || strings.ContainsAny(r.Source+r.Output, ",\"\\\n"):
 		return nil, fmt.Errorf("nvcc reads the names %q and %q in a way of its own", r.Source, r.Output)
@@ -222,28 +202,24 @@ func (r *commandReader) end() (*Command, error) {
 	if c.Output == "" {
 		c.Output = stem + r.emit
 	}
-	if r.deps || r.ownDeps {
-		c.Deps = &Dependencies{File: r.depFile, Target: r.depTarget, Own: r.ownDeps, Phony: r.phony}
-		if c.Deps.File == "" {
-			c.Deps.File = strings.TrimSuffix(c.Output, path.Ext(c.Output)) + ".d"
-		}
-		if c.Deps.Target == "" {
-			c.Deps.Target = c.Output
-		}
+	if r.deps {
+		c.Deps = cmp.Or(c.Deps, strings.TrimSuffix(c.Output, path.Ext(c.Output))+".d")
+		c.Target = cmp.Or(c.Target, c.Output)
 	}
+	c.Options = withoutArchs(c.Argv)
 	return &c, nil
 }
 
 // archOptions lists the options that select architectures.
 var archOptions = []string{"-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"}
 
-// WithoutArchs returns the options of the command except those that select architectures.
-func (c *Command) WithoutArchs() (options []string) {
-	for i := 1; i < len(c.Argv); i++ {
-		name, _, joined := strings.Cut(c.Argv[i], "=")
+// withoutArchs returns the options of a command except those that select architectures.
+func withoutArchs(argv []string) (options []string) {
+	for i := 1; i < len(argv); i++ {
+		name, _, joined := strings.Cut(argv[i], "=")
 		switch {
 		case !slices.Contains(archOptions, name):
-			options = append(options, c.Argv[i])
+			options = append(options, argv[i])
 		case !joined:
 			i++
 		}
@@ -253,13 +229,13 @@ func (c *Command) WithoutArchs() (options []string) {
 
 // endLink is end for a device link. The order of libraries and objects does not matter (11.8 and
 // 13.5): nvcc passes all -l to nvlink first, then the files.
-func (r *commandReader) endLink() (*Command, error) {
+func (r *commandReader) endLink() (*host.Command, error) {
 	switch {
 	case len(r.inputs) == 0:
 		return nil, fmt.Errorf("nothing is linked")
 	case r.emit != "":
 		return nil, fmt.Errorf("it compiles, too, or makes no object")
-	case r.deps || r.ownDeps:
+	case r.deps:
 		return nil, fmt.Errorf("it is a link with a dependency file")
 	}
 	for _, in := range r.inputs {
@@ -272,37 +248,6 @@ func (r *commandReader) endLink() (*Command, error) {
 	if c.Output == "" {
 		c.Output = "a_dlink.o"
 	}
+	c.Options = withoutArchs(c.Argv)
 	return &c, nil
-}
-
-// Archs returns the virtual architectures that the command names, in order.
-func (c *Command) Archs() (archs []string) {
-	for _, arg := range c.Argv {
-		for _, word := range strings.FieldsFunc(arg, func(r rune) bool { return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z') }) {
-			if strings.HasPrefix(word, "compute_") && !slices.Contains(archs, word) {
-				archs = append(archs, word)
-			}
-		}
-	}
-	return archs
-}
-
-// Content returns the dependency file. files are those that the texts of all passes were
-// preprocessed from, in the order of the passes. In names nvcc escapes only blanks.
-func (d *Dependencies) Content(files []string) []byte {
-	var names []string
-	seen := map[string]bool{}
-	for _, f := range files {
-		if f = strings.ReplaceAll(f, " ", `\ `); !seen[f] {
-			seen[f] = true
-			names = append(names, f)
-		}
-	}
-	text := d.Target + " : " + strings.Join(names, " \\\n    ") + "\n"
-	if d.Phony {
-		for _, f := range names[1:] {
-			text += "\n" + f + ":\n"
-		}
-	}
-	return []byte(text)
 }

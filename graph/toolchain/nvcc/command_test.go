@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // A command keeps its options in their order; what kbuild says itself is taken out of it.
@@ -11,15 +13,15 @@ func TestReadCommand(t *testing.T) {
 	for _, tt := range []struct {
 		argv, want           string
 		source, output, mode string
-		deps                 *Dependencies
+		deps                 host.Command
 	}{
-		{"nvcc -c a.cu", "nvcc -c", "a.cu", "a.o", "whole", nil},
-		{"nvcc -c -c dir/a.cu -o b.o -MD", "nvcc -c -c", "dir/a.cu", "b.o", "whole", &Dependencies{File: "b.d", Target: "b.o"}},
-		{"nvcc -I inc -D X=1 -O 3 -x cu -dc a.cpp -MD -MF f -MT t -MP", "nvcc -I inc -D X=1 -O 3 -x cu -dc", "a.cpp", "a.o", "rdc", &Dependencies{File: "f", Target: "t", Phony: true}},
-		{"nvcc --generate-code=arch=compute_80,code=[lto_80] -rdc=true -c a.cu --output-file=x/y.o", "nvcc --generate-code=arch=compute_80,code=[lto_80] -rdc=true -c", "a.cu", "x/y.o", "lto", nil},
-		{"nvcc -rdc true -dlto -arch sm_80 -c a.cu", "nvcc -rdc true -dlto -arch sm_80 -c", "a.cu", "a.o", "lto", nil},
-		{"nvcc -ptx a.cu --dependency-output d --generate-dependencies-with-compile", "nvcc -ptx", "a.cu", "a.ptx", "whole", &Dependencies{File: "d", Target: "a.ptx"}},
-		{"nvcc -forward-unknown-to-host-compiler -Wall -fPIC -c a.cu", "nvcc -forward-unknown-to-host-compiler -Wall -fPIC -c", "a.cu", "a.o", "whole", nil},
+		{"nvcc -c a.cu", "nvcc -c", "a.cu", "a.o", "whole", host.Command{}},
+		{"nvcc -c -c dir/a.cu -o b.o -MD", "nvcc -c -c", "dir/a.cu", "b.o", "whole", host.Command{Deps: "b.d", Target: "b.o"}},
+		{"nvcc -I inc -D X=1 -O 3 -x cu -dc a.cpp -MD -MF f -MT t -MP", "nvcc -I inc -D X=1 -O 3 -x cu -dc", "a.cpp", "a.o", "rdc", host.Command{Deps: "f", Target: "t", Phony: true}},
+		{"nvcc --generate-code=arch=compute_80,code=[lto_80] -rdc=true -c a.cu --output-file=x/y.o", "nvcc --generate-code=arch=compute_80,code=[lto_80] -rdc=true -c", "a.cu", "x/y.o", "lto", host.Command{}},
+		{"nvcc -rdc true -dlto -arch sm_80 -c a.cu", "nvcc -rdc true -dlto -arch sm_80 -c", "a.cu", "a.o", "lto", host.Command{}},
+		{"nvcc -ptx a.cu --dependency-output d --generate-dependencies-with-compile", "nvcc -ptx", "a.cu", "a.ptx", "whole", host.Command{Deps: "d", Target: "a.ptx"}},
+		{"nvcc -forward-unknown-to-host-compiler -Wall -fPIC -c a.cu", "nvcc -forward-unknown-to-host-compiler -Wall -fPIC -c", "a.cu", "a.o", "whole", host.Command{}},
 	} {
 		c, err := ReadCommand(strings.Fields(tt.argv))
 		if err != nil {
@@ -29,8 +31,8 @@ func TestReadCommand(t *testing.T) {
 		if got := strings.Join(c.Argv, " "); got != tt.want || c.Source != tt.source || c.Output != tt.output || c.Mode != tt.mode {
 			t.Errorf("%s: %q of %s to %s, %s", tt.argv, got, c.Source, c.Output, c.Mode)
 		}
-		if (c.Deps == nil) != (tt.deps == nil) || c.Deps != nil && *c.Deps != *tt.deps {
-			t.Errorf("%s: %+v, want %+v", tt.argv, c.Deps, tt.deps)
+		if c.Deps != tt.deps.Deps || c.Target != tt.deps.Target || c.Phony != tt.deps.Phony || c.Own {
+			t.Errorf("%s: %+v, want %+v", tt.argv, c, tt.deps)
 		}
 	}
 }
@@ -38,8 +40,8 @@ func TestReadCommand(t *testing.T) {
 // One architecture more leaves the other options as they are.
 func TestWithoutArchs(t *testing.T) {
 	c, err := ReadCommand(strings.Fields("nvcc -DX -gencode arch=compute_80,code=sm_80 --generate-code=arch=compute_90,code=sm_90 -arch=sm_80 -O3 -c a.cu"))
-	if err != nil || strings.Join(c.WithoutArchs(), " ") != "-DX -O3 -c" {
-		t.Errorf("%q, %v", c.WithoutArchs(), err)
+	if err != nil || strings.Join(c.Options, " ") != "-DX -O3 -c" {
+		t.Errorf("%q, %v", c.Options, err)
 	}
 }
 
@@ -82,8 +84,8 @@ func TestReadCommandLeaves(t *testing.T) {
 
 // nvcc has one file on a line, each once, and escapes blanks alone.
 func TestDependencies(t *testing.T) {
-	d := Dependencies{Target: "x y", Phony: true}
-	got := string(d.Content([]string{"a b.cu", "h#$.h", "a b.cu", "h#$.h"}))
+	c := host.Command{Target: "x y", Phony: true}
+	got := string(c.Dependencies([]string{"a b.cu", "h#$.h", "a b.cu", "h#$.h"}))
 	if want := "x y : a\\ b.cu \\\n    h#$.h\n\nh#$.h:\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -1,15 +1,17 @@
 package nvcc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
@@ -41,118 +43,159 @@ func PlainFlags(flags []string) error {
 	switch {
 	case err != nil:
 		return err
-	case c.Output != "kbuild.o" || c.Deps == nil || *c.Deps != (Dependencies{File: "kbuild.d", Target: "kbuild.o"}) || c.CCBin != "" || c.Mode == "lto" || slices.Contains(flags, "-MD"):
+	case c.Output != "kbuild.o" || c.Deps != "kbuild.d" || c.Target != "kbuild.o" || c.Own || c.Phony ||
+		c.HostCompiler != "" || c.Mode == "lto" || slices.Contains(flags, "-MD"):
 		return errors.New("it names files, or a compiler")
 	}
 	return nil
 }
 
-// Whole returns the command with other names for its output and dependency file, in the form of
-// Driver.Compile.
-func (c *Command) Whole(output, depfile string) []string {
-	if c.Linked != nil {
-		return slices.Concat(c.Argv, []string{"-o", output}, c.Linked)
+// Command implements toolchain.Commander.
+func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedCommand) {
+	c := r.Command
+	if k.Toolkit == nil {
+		return p.Refuse("%s", k.Missing)
 	}
-	return slices.Concat(c.Argv, []string{"-MD", "-MF", depfile, "-o", output, c.Source})
+	for _, flag := range slices.Concat(c.Argv, k.Flags) {
+		if host.NativeCPU([]string{flag}) {
+			return p.Refuse("%s depends on the processor of this machine", flag)
+		}
+	}
+	if missing := Missing(k.Programs); missing != "" {
+		return p.Refuse("%s", missing)
+	}
+	output := r.Output + path.Ext(c.Output)
+	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Inputs: []string{c.Source},
+		Argv:    slices.Concat(c.Argv, []string{"-MD", "-MF", r.Depfile, "-o", output, c.Source}),
+		Outputs: []string{output}, Depfile: r.Depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
+	ask := whole.Argv
+	if c.Linked != nil {
+		whole.Kind, whole.Name, whole.Inputs, whole.Depfile = graph.DeviceLink, c.Output, c.Linked, ""
+		whole.Argv = slices.Concat(c.Argv, []string{"-o", r.Output}, c.Linked)
+		whole.Work.Link = &graph.Link{LTO: c.Mode == "lto"}
+		ask = slices.Concat(c.Argv, []string{"-o", output, toolchain.QueryInput})
+	}
+	q := toolchain.Question{Tool: "nvcc", Args: Query(ask, c.Source, output, r.Depfile)}
+	run, known := r.Answers.Runs[q.Key()]
+	p.HostCXX, p.Installed = k.HostCXX.Path, k.Root
+	if p.Programs, p.Path = searched(run.Text); known && run.Error == "" && p.Path == "" {
+		return p.Refuse("nvcc --dryrun does not say where it finds gcc")
+	}
+	u := toolchain.Unit{Whole: whole, Dir: r.Dir, ID: ModuleID(r.Label, r.Source, r.Variant), Named: r.Named,
+		Plan: &p.Plan, Layout: r.Layout, Files: r.Files, Own: c.Own, Plain: true}
+	if c.Linked != nil {
+		passes, err := toolchain.Learn(&r.Answers, q, LearnLink)
+		if err == nil && passes.Host == nil {
+			err = errors.New("the link makes no object")
+		}
+		if err == nil {
+			s := NewSplit(u, k.Toolkit, passes.Env)
+			p.Printed = passes.Said
+			if err = s.Link(passes, slicesOf(c.Linked)); err == nil {
+				p.Order = s.ordered(c)
+			}
+		}
+		p.Refused = err
+		return p
+	}
+	passes, err := toolchain.Learn(&r.Answers, q, LearnCompile)
+	if err == nil {
+		err = k.refusedAlone(passes, c.Output)
+	}
+	if err == nil && passes.Host == nil && c.Deps != "" {
+		q.Args = append(slices.Clone(q.Args), "-MD")
+		passes.Preprocess["host"], err = toolchain.Learn(&r.Answers, q, LearnHostText)
+	}
+	if err != nil {
+		p.Refused = err
+		return p
+	}
+	p.Lines = host.RecordsLines(passes.Options())
+	u.Shown, u.Lines = r.Shown && !p.Lines, p.Lines || strings.Contains(path.Base(k.HostCXX.Path), "clang")
+	s := NewSplit(u, k.Toolkit, passes.Env)
+	if p.Lines {
+		s.Env = append(s.Env[1:], s.Env[0]) // the order is part of keys
+	}
+	s.Compile(passes)
+	p.Printed, p.Order = passes.Said, s.ordered(c)
+	return p
 }
 
-// SearchedFor returns the folder of the toolkit's programs, and the PATH in which nvcc finds its host
+// slicesOf returns the inputs of a device link with the names of their slices. A file that is linked
+// twice has one slice.
+func slicesOf(linked []string) (files []File) {
+	for i, in := range linked {
+		files = append(files, File{Path: in, Slice: fmt.Sprint(slices.Index(linked[:i+1], in), path.Ext(in))})
+	}
+	return files
+}
+
+// searched returns the folder of the toolkit's programs, and the PATH in which nvcc finds its host
 // compiler, from a dry run; "" for what it does not show.
-func SearchedFor(dryRun string) (programs, path string) {
+func searched(dryRun string) (programs, searchPath string) {
 	for line := range strings.Lines(dryRun) {
 		line = strings.TrimSpace(line)
 		if dir, ok := strings.CutPrefix(line, "#$ _HERE_="); ok && programs == "" {
 			programs = dir
 		}
-		if list, ok := strings.CutPrefix(line, "#$ PATH="); ok && path == "" {
-			path = list
+		if list, ok := strings.CutPrefix(line, "#$ PATH="); ok && searchPath == "" {
+			searchPath = list
 		}
 	}
-	return programs, path
+	return programs, searchPath
 }
 
-// RefusedAlone is Refused for a command that is not of a manifest. It compiles to output.
-func (c *CompilePasses) RefusedAlone(k *cuda.Toolkit, output string) error {
+// refusedAlone is Refused for a command that is not of a manifest. It compiles to output.
+func (k *Toolchain) refusedAlone(c *CompilePasses, output string) error {
 	if len(c.TileIRAS) > 0 {
 		return errors.New("it compiles tile code")
 	}
-	if err := c.Refused(k); err != nil || c.Host == nil {
+	if err := c.Refused(k.Toolkit); err != nil || c.Host == nil {
 		return err
 	}
 	options := c.Host.Unplaced()
-	beside := host.BesideObject(k.HostCXX.Family, options, output)
-	if beside.Named || beside.Unkept != "" {
+	if host.BesideObject(k.HostCXX.Family, options, output).Refused() {
 		return errors.New("the host compiler writes or reads files beside the object")
 	}
 	if i := slices.IndexFunc(options, func(o string) bool {
-		return slices.Contains([]string{"-v", "-###", "-H", "-Q", "-ftime-report", "-fmem-report"}, o) || strings.HasPrefix(o, "-M") || strings.HasPrefix(o, "-Wp,")
+		return slices.Contains([]string{"-v", "-###", "-H", "-Q", "-ftime-report", "-fmem-report"}, o) ||
+			strings.HasPrefix(o, "-M") || strings.HasPrefix(o, "-Wp,")
 	}); i >= 0 {
 		return fmt.Errorf("%s is for the host compiler", options[i])
 	}
 	return nil
 }
 
-// Order returns actions in the order in which nvcc runs the passes, and then those that nvcc does not
-// run.
-func (c *Command) Order(d DryRun, actions []*graph.Action) (ordered []*graph.Action) {
-	rest := slices.Clone(actions)
-	take := func(is func(*graph.Action) bool) {
-		if i := slices.IndexFunc(rest, is); i >= 0 {
-			ordered = append(ordered, rest[i])
-			rest = slices.Delete(rest, i, i+1)
-		}
+// ordered returns the actions of s in the order in which nvcc runs the passes of c, and then those
+// that nvcc does not run. If c writes a dependency file, nvcc preprocesses first, in the order in
+// which c names architectures.
+func (s *Split) ordered(c *host.Command) []*graph.Action {
+	var archs []string
+	isPart := func(r rune) bool { return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' }
+	for _, arg := range c.Argv {
+		archs = append(archs, strings.FieldsFunc(arg, func(r rune) bool { return !isPart(r) })...)
 	}
-	if c.Deps != nil { // then nvcc preprocesses first, and in the order of the command
-		archs := c.Archs()
-		for _, step := range d.Steps { // if the command names no architecture
-			if arch := step.arch(); arch != "" && slices.Contains(step.Argv, "-E") {
-				archs = append(archs, "compute_"+arch)
-			}
+	rank := func(a *graph.Action) (phase, n int) {
+		step, runs := s.steps[a]
+		switch {
+		case c.Deps == "" || a.Kind.Info().Writes != graph.FormText:
+		case a.Archs[0] == "host":
+			return 1, 0
+		case slices.Contains(archs, a.Archs[0]):
+			return -1, slices.Index(archs, a.Archs[0])
+		default: // c names no architecture
+			return 0, step
 		}
-		for _, arch := range append(archs, "host") {
-			take(func(a *graph.Action) bool {
-				return a.Kind.Info().Writes == graph.FormText && slices.Contains(a.Archs, arch)
-			})
+		if !runs {
+			return 3, 0
 		}
+		return 2, step
 	}
-	for _, step := range d.Steps {
-		take(step.isOf)
-	}
-	return append(ordered, rest...)
-}
-
-// kindOf holds the kind of the action that does the work of a tool.
-var kindOf = map[string]graph.Kind{"cicc": graph.CICC, "ptxas": graph.PTXAS, "nvlink": graph.NVLink,
-	"cudafe++": graph.Cudafe, "fatbinary": graph.Fatbinary, "gcc": graph.HostPart}
-
-// isOf reports whether an action does the work of a step.
-func (s Step) isOf(a *graph.Action) bool {
-	kind, arch := kindOf[s.Tool], s.arch()
-	if s.Tool == "gcc" && slices.Contains(s.Argv, "-E") {
-		kind = graph.Preprocess
-	}
-	switch {
-	case a.Kind != kind:
-		return false
-	case arch == "":
-		return kind.Info().Writes != graph.FormText || slices.Contains(a.Archs, "host")
-	}
-	return len(a.Archs) == 1 && strings.TrimPrefix(strings.TrimPrefix(a.Archs[0], "compute_"), "sm_") == arch
-}
-
-// arch returns the architecture that a step is for, "90a".
-func (s Step) arch() string {
-	for i, w := range s.Argv {
-		if v, ok := strings.CutPrefix(w, "-D__CUDA_ARCH__="); ok { // 900, also for 90a
-			return strings.TrimSuffix(v, "0")
-		}
-		v, joined := strings.CutPrefix(w, "-arch=")
-		if w == "-arch" && i+1 < len(s.Argv) {
-			v, joined = s.Argv[i+1], true
-		}
-		if joined {
-			return strings.TrimPrefix(strings.TrimPrefix(v, "compute_"), "sm_")
-		}
-	}
-	return ""
+	order := slices.Clone(s.Plan.Actions)
+	slices.SortStableFunc(order, func(a, b *graph.Action) int {
+		phase, n := rank(a)
+		other, m := rank(b)
+		return cmp.Or(phase-other, n-m)
+	})
+	return order
 }

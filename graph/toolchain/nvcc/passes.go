@@ -45,6 +45,7 @@ type Pass struct {
 
 	// "compute_80" for preprocess and cicc, "sm_80" for ptxas and nvlink; "host"; "" if none.
 	Arch string
+	step int // position in the dry run
 	argv []word
 	In   []Role // in the order of the command line
 	Out  []Role
@@ -120,11 +121,12 @@ func LearnCompile(text string) (*CompilePasses, error) {
 	}
 	l := &learner{files: map[string]Role{QuerySource: RoleSource, toolchain.AskOutput: RoleOutput}, stubs: map[string]string{}}
 	c := &CompilePasses{DryRun: d, Preprocess: map[string]*Pass{}}
-	for _, s := range d.Steps {
+	for i, s := range d.Steps {
 		p, err := l.step(s)
 		if err != nil {
 			return nil, err
 		}
+		p.step = i
 		if err := c.place(p); err != nil {
 			return nil, err
 		}
@@ -287,11 +289,12 @@ func LearnLink(text string) (*LinkPasses, error) {
 	l := &learner{files: map[string]Role{toolchain.QueryInput: RoleLinkInput, toolchain.AskOutput: RoleOutput}}
 	c := &LinkPasses{DryRun: d}
 	var all []*Pass
-	for _, s := range d.Steps {
+	for i, s := range d.Steps {
 		p, err := l.step(s)
 		if err != nil {
 			return nil, err
 		}
+		p.step = i
 		all = append(all, p)
 		switch p.Tool {
 		case "nvlink":

@@ -38,12 +38,18 @@ type Split struct {
 	ArchList []gencode.Code // value of ListMacro in sources; if empty, the codes of the compile
 	Out      string         // file of RoleOutput
 	Shared   *Sharing       // of a module: the passes planned for its other formats; else nil
+
+	steps map[*graph.Action]int // positions in the dry run; nil unless Plain
 }
 
 // NewSplit returns a Split of the command of u, whose passes run with the variables env.
 func NewSplit(u toolchain.Unit, k *cuda.Toolkit, env []string) *Split {
 	u.Env = append([]string{toolchain.Anywhere}, env...)
-	return &Split{Unit: u, Toolkit: k, Out: u.Whole.Outputs[0]}
+	s := &Split{Unit: u, Toolkit: k, Out: u.Whole.Outputs[0]}
+	if u.Plain {
+		s.steps = map[*graph.Action]int{}
+	}
+	return s
 }
 
 // Compile plans the passes of one source.
@@ -180,6 +186,7 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 		outputs = append(outputs, s.file(r))
 	}
 	a := s.Action(kind, s.argv(pass, program), outputs...)
+	s.follows(a, pass)
 	if program != s.HostCXX.Path {
 		a.Tools = []string{Toolkit}
 	}
@@ -196,6 +203,14 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 		a.Name = path.Base(a.Outputs[0]) // several formats share the passes
 	}
 	return a
+}
+
+// follows records which step of the dry run an action is, for a command whose messages must be in
+// the order of nvcc's.
+func (s *Split) follows(a *graph.Action, pass *Pass) {
+	if s.Plain {
+		s.steps[a] = pass.step
+	}
 }
 
 // argv returns the command of a pass with its files and the ListMacro of the target.
@@ -226,6 +241,7 @@ func archList(list []gencode.Code) string {
 // preprocess plans the text of one architecture, or of the host.
 func (s *Split) preprocess(pass *Pass) {
 	a := s.Preprocess(pass.Arch, s.argv(pass, s.HostCXX.Path), s.file(pass.Out[0]))
+	s.follows(a, pass)
 	if !strings.Contains(path.Base(s.HostCXX.Path), "clang") {
 		a.Argv = append(a.Argv, "-dU") // shows which macros the text used; gcc only
 		a.Work.Step.Macros = []string{ListMacro}
