@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/execute"
@@ -22,8 +21,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/command"
-	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -37,7 +34,6 @@ import (
 // Launch is a command line of a compiler.
 type Launch struct {
 	*quick.Call
-	Store  *disk.Store
 	Broker sched.Broker // of the machine; nil if there is none
 
 	// concurrent passes, as far as broker and jobserver let them; 0 means one
@@ -47,14 +43,9 @@ type Launch struct {
 
 // Result is the result of a split command.
 type Result struct {
-	Made      *command.Made
+	Made      *quick.Made
 	Ran, Hits int    // number of passes
 	Starved   string // a pass that was retried alone, since memory was short; "" for none
-}
-
-// Place writes the outputs where the command has them.
-func (r *Result) Place(ctx context.Context, call *quick.Call) error {
-	return call.Memory.Place(ctx, r.Made, call.Dir)
 }
 
 // The files of a compile have the same names in every compile, since a compiler may write them into
@@ -111,8 +102,7 @@ type build struct {
 	peaks   map[string]int64 // bytes, see peak
 	failed  error
 
-	asked   sync.Map // the memory that was requested with a lease, in bytes, by graph.ActionID
-	starved string   // see Result
+	starved string // see Result
 }
 
 // notWrapper returns an error if file is a program that wraps a compiler.
@@ -281,7 +271,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, passRunner{b.runner, b}, b)
+	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -303,7 +293,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 
 // made describes the outputs of the command. On stderr a compiler prints its own messages about the
 // options, then those of each pass.
-func (b *build) made(ctx context.Context) (*command.Made, error) {
+func (b *build) made(ctx context.Context) (*quick.Made, error) {
 	c := b.command
 	last := b.graph.Actions[len(b.graph.Actions)-1]
 	rec := b.db.LastRun(last.Outputs[0])
@@ -312,7 +302,7 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 	}
 	o := rec.Outputs[0]
 	o.Path = c.Output
-	m := &command.Made{Outputs: []cache.Output{o}, Stderr: b.planned.Printed, Peaks: b.peaks}
+	m := &quick.Made{Outputs: []cache.Output{o}, Stderr: b.planned.Printed, Peaks: b.peaks}
 	for _, a := range b.planned.Order {
 		m.Stderr += string(b.printed[a.ID])
 	}
@@ -323,7 +313,7 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 	if err != nil || c.Deps == "" {
 		return m, err
 	}
-	deps := command.Text{Path: c.Deps, Rule: b.CXX.Family}
+	deps := quick.Text{Path: c.Deps}
 	switch p := b.planned; {
 	case p.DepsOutput != "":
 		id, _ := b.graph.Producer(p.DepsOutput)
@@ -333,9 +323,9 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 	case p.DepsArgv != nil:
 		deps.Text, err = b.ownDeps(ctx, rec)
 	default:
-		deps.Rule, deps.Text = "", c.Dependencies(files)
+		deps.Text = c.Dependencies(files)
 	}
-	m.Files = []command.Text{deps}
+	m.Files = []quick.Text{deps}
 	return m, err
 }
 
@@ -373,43 +363,17 @@ func (b *build) query(ctx context.Context, argv []string, env ...string) (run.Re
 	return run.Run(ctx, run.Command{Argv: argv, Dir: b.launch.Dir, Env: slices.Concat(b.env.All, env, []string{"TMPDIR=" + placeDir})})
 }
 
-// passRunner notes for later launches which passes failed for lack of memory.
-type passRunner struct {
-	*execute.Runner
-	b *build
-}
-
-// Execute implements sched.Runner.
-func (r passRunner) Execute(
-	ctx context.Context, a *graph.Action, local <-chan struct{},
-) sched.Result {
-	res := r.Runner.Execute(ctx, a, local)
-	// what others have noted concurrently is not doubled again
-	if n, ok := r.b.asked.Load(a.ID); ok && res.Short {
-		r.b.launch.Memory.NoteShort(r.b.launch.Dir, 2*max(compilerMemory, n.(int64)))
-	}
-	return res
-}
-
 // peak returns a name of a pass that is unique within its command.
 func peak(a *graph.Action) string { return string(a.Kind) + " " + strings.Join(a.Archs, ",") }
 
-// memory returns how many bytes a pass is expected to need: what it took the last time, or else
-// what is usual. If a pass in this folder was short of memory, it returns at least twice what that
-// pass was expected to need.
+// memory returns how many bytes a pass is expected to need: what it took the last time, or else what
+// is usual.
 func (b *build) memory(a *graph.Action) int64 {
-	last, n := b.launch.Last, engine.Usual(a)
-	if last != nil && last.Peaks[peak(a)] > 0 {
-		n = last.Peaks[peak(a)]
-	} else if n >= compilerMemory {
-		n = max(n, b.launch.Memory.Short(b.launch.Dir))
+	if last := b.launch.Last; last != nil && last.Peaks[peak(a)] > 0 {
+		return last.Peaks[peak(a)]
 	}
-	b.asked.Store(a.ID, n)
-	return n
+	return engine.Usual(a)
 }
-
-// compilerMemory is the least memory that is expected for a pass that compiles.
-const compilerMemory = 512 << 20
 
 // Start, Started and Finished make build a sched.Observer.
 func (b *build) Start(int)             {}

@@ -14,7 +14,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
@@ -29,8 +28,8 @@ import (
 
 // keep remembers the result of the command. If the result is the same everywhere, it is remembered
 // for every location of the base directory.
-func (b *build) keep(ctx context.Context, made *command.Made) {
-	l, memory := b.launch, b.launch.Memory
+func (b *build) keep(ctx context.Context, made *quick.Made) {
+	l := b.launch
 	others := slices.Clone(b.observed)
 	if others == nil {
 		return
@@ -56,17 +55,17 @@ func (b *build) keep(ctx context.Context, made *command.Made) {
 	if l.Base.Dir != "" && !b.placed && !b.planned.Lines && b.isAnywhere(ctx, made, observed) {
 		list, ok := b.anywhere(observed)
 		spelled, ok2 := made.Spelled(l.Base)
-		if ok && ok2 && memory.Keep(l.Shared, list, *spelled) == nil {
-			memory.Forget(l.Key)
+		if ok && ok2 && l.Keep(l.Shared, list, spelled) == nil {
+			os.Remove(l.Store.Command(l.Key)) // an earlier result
 			return
 		}
 	}
-	memory.Keep(l.Key, observed, *made)
+	l.Keep(l.Key, observed, made)
 }
 
 // isAnywhere reports whether the command and its outputs name the base directory only where it does
 // not matter. Also, the command itself must lead to all files of the base directory that were read.
-func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []cache.Observation) bool {
+func (b *build) isAnywhere(ctx context.Context, made *quick.Made, observed []cache.Observation) bool {
 	base := b.launch.Base
 	c := b.command
 	if c.Archs != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) {
@@ -288,7 +287,7 @@ func (b *build) readsTheSame(ctx context.Context) bool {
 		if !ok {
 			return false
 		}
-		argv[i] = command.Base{Dir: elsewhere}.Write(spelled)
+		argv[i] = quick.Base{Dir: elsewhere}.Write(spelled)
 	}
 	if b.CXX.Family == "gcc" {
 		// otherwise it prefers the shorter of two names

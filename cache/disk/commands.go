@@ -12,7 +12,7 @@ import (
 )
 
 // The result of a compiler's command line is a file beside the store: commands/xx/<the rest of its
-// key>. cache/command defines its content. The store knows only its age and the blobs that it
+// key>. The launcher defines its content. The store knows only its age and the blobs that it
 // needs. A record with the same key names these outputs, so that they stay and are evicted like
 // those of any record. A collection that removes the record also removes the file.
 

@@ -5,7 +5,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,7 +45,7 @@ func bring(c *quick.Call) {
 	if err != nil {
 		return
 	}
-	if done, _ := c.Try(context.Background(), store); done {
+	if done, _ := c.Try(store); done {
 		c.Log(store, quick.Entry{Result: quick.Hit})
 		os.Exit(0)
 	}

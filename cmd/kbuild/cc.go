@@ -56,7 +56,7 @@ func (c *cli) launchCompiler(args []string) int {
 		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
 		return c.leave(call)
 	}
-	done, changed := call.Try(context.Background(), store)
+	done, changed := call.Try(store)
 	if done {
 		call.Log(store, quick.Entry{Result: quick.Hit})
 		return 0
@@ -66,12 +66,12 @@ func (c *cli) launchCompiler(args []string) int {
 
 // compile runs the command split into passes. If it cannot be split, the compiler runs it instead.
 func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int {
-	res, ended, err := c.passes(call, store, len(changed) > 0)
+	res, ended, err := c.passes(call, len(changed) > 0)
 	if ended != 0 {
 		return die(ended)
 	}
 	if err == nil {
-		err = res.Place(context.Background(), call)
+		err = call.Place(res.Made)
 	}
 	if err != nil {
 		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
@@ -96,7 +96,7 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 // while they ran; its children received it too. If a command prints messages on a terminal, it
 // falls back to the compiler, which formats them. If it printed some the last time and its inputs
 // have not changed, it falls back without running first.
-func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *launch.Result, ended syscall.Signal, err error) {
+func (c *cli) passes(call *quick.Call, changed bool) (res *launch.Result, ended syscall.Signal, err error) {
 	if call.Last != nil && !changed && quick.Shown(call.Last) {
 		return nil, 0, errShown
 	}
@@ -114,7 +114,7 @@ func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *la
 		case <-ctx.Done():
 		}
 	}()
-	l := &launch.Launch{Call: call, Store: store}
+	l := &launch.Launch{Call: call}
 	if client := broker.FromEnviron(c.ofAll(), nil); client != nil {
 		l.Broker, l.Jobs = shared{client, call.Dir}, machine.Processors("/")
 	}

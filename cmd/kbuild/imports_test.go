@@ -75,9 +75,8 @@ var allowed = map[string]string{
 	"cache/reapi":                  "cache cache/disk cache/remote",
 	"cmd/kbuild-remote":            "cache/reapi",
 	"cmd/kbuild-cc":                "actions/launch/quick actions/run",
-	"actions/launch":               "graph/toolchain/optfile graph graph/plan graph/toolchain graph/toolchain/host graph/toolchain/vendors actions/discover actions/engine actions/execute actions/launch/quick actions/pptext actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
-	"actions/launch/quick":         "actions/run cache cache/command cache/disk cache/regular",
-	"cache/command":                "cache cache/disk cache/regular cache/trace",
+	"actions/launch":               "graph/toolchain/optfile graph graph/plan graph/toolchain graph/toolchain/host graph/toolchain/vendors actions/discover actions/engine actions/execute actions/launch/quick actions/pptext actions/probe actions/run actions/sched cache cache/regular cache/tree",
+	"actions/launch/quick":         "actions/run cache cache/disk cache/regular cache/trace",
 }
 
 func TestImports(t *testing.T) {

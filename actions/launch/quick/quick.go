@@ -5,7 +5,6 @@
 package quick
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -19,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
@@ -33,15 +31,15 @@ type Call struct {
 
 	called string // the compiler as it was called: "./gcc"
 
-	Base    command.Base // zero if no result can be shared with another checkout
-	Shared  cache.Key    // key of the command in every location of the base directory
+	Base    Base      // zero if no result can be shared with another checkout
+	Shared  cache.Key // key of the command in every location of the base directory
 	Options []Options
 
 	Nowhere error // the working directory has no name any more: the compiler runs as it is
 
-	Memory *command.Memory // the next two are set by Try: the results in a cache
-	// the result of the last run, whatever has changed since; nil if it is not known
-	Last *command.Made
+	Store *disk.Store // the action cache; set by Try
+	// The result of the last run, whatever has changed since; nil if it is not known. Set by Try.
+	Last *Made
 }
 
 // Options is a file with options that a command line names.
@@ -68,7 +66,7 @@ func Read(args []string) (*Call, error) {
 	}
 	c := &Call{Argv: append([]string{file}, args[1:]...), called: called, Dir: dir, Begun: begun, Nowhere: nowhere}
 	env := environ()
-	c.Key = command.Key(c.Argv, dir, env)
+	c.Key = commandKey(c.Argv, dir, env)
 	if nowhere == nil {
 		c.share(env)
 	}
@@ -85,7 +83,7 @@ func sameName(found, file string) bool {
 // share finds the base directory of the command, and the key that the command has in every
 // location.
 func (c *Call) share(env []string) {
-	base := command.FindBase(c.Dir, os.Getenv)
+	base := FindBase(c.Dir, os.Getenv)
 	if base.Dir == "" {
 		return
 	}
@@ -102,7 +100,7 @@ func (c *Call) share(env []string) {
 	for _, f := range files {
 		texts = append(texts, f.Text)
 	}
-	if key, ok := command.SharedKey(c.Argv, base, env, texts); ok {
+	if key, ok := sharedKey(c.Argv, base, env, texts); ok {
 		c.Base, c.Shared, c.Options = base, key, files
 	}
 }
@@ -146,38 +144,35 @@ func OpenStore() (*disk.Store, error) {
 
 // Try restores the result of the command's last run. done is false if there is no result, or if it
 // is not valid. changed lists the paths for which it is not valid.
-func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed []string) {
+func (c *Call) Try(store *disk.Store) (done bool, changed []string) {
+	c.Store = store
 	if c.Nowhere != nil {
 		return false, nil
 	}
-	c.Memory = command.Open(store)
 	key := c.Key
-	last, holds, changed := c.Memory.Find(key, c.Dir)
-	if !holds && c.Base.Dir != "" {
-		shared, holdsThere, others := c.Memory.FindShared(c.Shared, c.Key, c.Dir, c.Begun)
-		if last == nil || holdsThere {
-			key, last, holds, changed = c.Shared, shared, holdsThere, others
+	last, valid, changed := c.find(key)
+	if !valid && c.Base.Dir != "" {
+		shared, validThere, others := c.find(c.Shared)
+		if last == nil || validThere {
+			key, last, valid, changed = c.Shared, shared, validThere, others
 		}
 	}
 	c.Last = last
-	if !holds {
+	if !valid {
 		return false, changed
 	}
 	made := last.At(c.Base)
-	if Shown(made) {
+	if Shown(made) || c.Place(made) != nil {
 		return false, nil
 	}
-	if err := c.Memory.Place(ctx, made, c.Dir); err != nil {
-		return false, nil
-	}
-	c.Memory.Used(key)
+	store.UsedCommand(key) // eviction is least recently used first
 	Say(made.Stderr)
 	return true, nil
 }
 
 // Shown reports whether only the compiler can show the messages. On a terminal they have colours,
 // links, and lines of its width, which the compiler chooses for that terminal.
-func Shown(m *command.Made) bool {
+func Shown(m *Made) bool {
 	if m.Stderr == "" {
 		return false
 	}

@@ -1,9 +1,7 @@
-package command
+package quick
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,7 +14,7 @@ import (
 )
 
 // remembered is a command in a folder that read a file and looked for another.
-func remembered(t *testing.T) (m *Memory, key cache.Key, dir string) {
+func remembered(t *testing.T) (c *Call, key cache.Key, dir string) {
 	t.Helper()
 	store, err := disk.Open(t.TempDir())
 	if err != nil {
@@ -38,13 +36,14 @@ func remembered(t *testing.T) (m *Memory, key cache.Key, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, key = Open(store), Key([]string{"/nvcc", "-c", "a.cu"}, dir, []string{"A=1"})
-	err = m.Keep(key, []cache.Observation{{Path: "a.cu", Kind: cache.KindFile, Stat: stat, Digest: digest(t, source)}, {Path: "absent.h", Kind: cache.KindAbsent}},
-		Made{Outputs: []cache.Output{o}, Files: []Text{{Path: "out/a.d", Text: []byte("a.o : a.cu\n")}}, Stderr: "warning\n", Peaks: map[string]int64{"ptxas": 7}})
+	key = commandKey([]string{"/nvcc", "-c", "a.cu"}, dir, []string{"A=1"})
+	c = &Call{Store: store, Dir: dir, Key: key, Begun: time.Now()}
+	err = c.Keep(key, []cache.Observation{{Path: "a.cu", Kind: cache.KindFile, Stat: stat, Digest: digest(t, source)}, {Path: "absent.h", Kind: cache.KindAbsent}},
+		&Made{Outputs: []cache.Output{o}, Files: []Text{{Path: "out/a.d", Text: []byte("a.o : a.cu\n")}}, Stderr: "warning\n", Peaks: map[string]int64{"ptxas": 7}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, key, dir
+	return c, key, dir
 }
 
 func write(t *testing.T, dir, name, text string) string {
@@ -68,17 +67,17 @@ func digest(t *testing.T, file string) cache.Digest {
 // What is remembered comes back as long as what it depended on is what it was, by content if not by
 // stat.
 func TestFind(t *testing.T) {
-	m, key, dir := remembered(t)
-	made, holds, changed := m.Find(key, dir)
+	c, key, dir := remembered(t)
+	made, holds, changed := c.find(key)
 	if !holds || len(changed) > 0 || made.Stderr != "warning\n" {
 		t.Fatalf("%+v, %q", made, changed)
 	}
 	write(t, dir, "a.cu", "source")
-	if _, holds, _ := m.Find(key, dir); !holds {
+	if _, holds, _ := c.find(key); !holds {
 		t.Error("a file with the same content counts as changed")
 	}
 	write(t, dir, "a.cu", "SOURCE")
-	last, holds, changed := m.Find(key, dir)
+	last, holds, changed := c.find(key)
 	if holds || !slices.Equal(changed, []string{"a.cu"}) {
 		t.Errorf("of another source: %v, %q", holds, changed)
 	}
@@ -87,28 +86,28 @@ func TestFind(t *testing.T) {
 	}
 	write(t, dir, "a.cu", "source")
 	write(t, dir, "absent.h", "")
-	if _, holds, changed := m.Find(key, dir); holds || len(changed) != 1 {
+	if _, holds, changed := c.find(key); holds || len(changed) != 1 {
 		t.Errorf("with a header that came: %v, %q", holds, changed)
 	}
-	if made, _, _ := m.Find(Key(nil, dir, nil), dir); made != nil {
+	if made, _, _ := c.find(commandKey(nil, dir, nil)); made != nil {
 		t.Error("another command is remembered")
 	}
 }
 
 // A file that is damaged is forgotten, wherever the damage is.
 func TestFindDamaged(t *testing.T) {
-	m, key, dir := remembered(t)
-	whole, err := os.ReadFile(m.store.Command(key))
+	c, key, _ := remembered(t)
+	whole, err := os.ReadFile(c.Store.Command(key))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at := 0; at < len(whole); at += 7 {
 		text := slices.Clone(whole)
 		text[at] ^= 0x55
-		if err := os.WriteFile(m.store.Command(key), text, 0o666); err != nil {
+		if err := os.WriteFile(c.Store.Command(key), text, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if made, holds, _ := m.Find(key, dir); holds && (made.Stderr != "warning\n" || made.Outputs[0].Path != "out/a.o" || string(made.Files[0].Text) != "a.o : a.cu\n") {
+		if made, holds, _ := c.find(key); holds && (made.Stderr != "warning\n" || made.Outputs[0].Path != "out/a.o" || string(made.Files[0].Text) != "a.o : a.cu\n") {
 			t.Fatalf("damaged at %d: %+v", at, made)
 		}
 	}
@@ -116,23 +115,23 @@ func TestFindDamaged(t *testing.T) {
 
 // Outputs are whole, or not there; an older one goes.
 func TestPlace(t *testing.T) {
-	m, key, dir := remembered(t)
-	made, _, _ := m.Find(key, dir)
-	if err := m.Place(t.Context(), made, dir); err == nil {
+	c, key, dir := remembered(t)
+	made, _, _ := c.find(key)
+	if err := c.Place(made); err == nil {
 		t.Error("a folder that is not there is no error")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "out"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	write(t, dir, "out/a.o", "older and longer")
-	if err := m.Place(t.Context(), made, dir); err != nil {
+	if err := c.Place(made); err != nil {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(filepath.Join(dir, "out/a.o")); string(text) != "object" {
 		t.Errorf("a.o holds %q", text)
 	}
 	made.Outputs[0].Digest[0] ^= 1
-	if err := m.Place(context.Background(), made, dir); err == nil {
+	if err := c.Place(made); err == nil {
 		t.Error("content that is gone is no error")
 	}
 	entries, _ := os.ReadDir(filepath.Join(dir, "out"))
@@ -141,55 +140,37 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// Where files need a name from the start, a failure leaves none either.
-func TestWriteNamed(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "a.o")
-	if err := writeNamed(name, 0o666, func(io.Writer) error { return fs.ErrInvalid }); err == nil {
-		t.Error("no error")
-	}
-	if entries, _ := os.ReadDir(filepath.Dir(name)); len(entries) > 0 {
-		t.Errorf("left behind: %v", entries)
-	}
-	err := writeNamed(name, 0o777, func(w io.Writer) error {
-		_, err := w.Write([]byte("x"))
-		return err
-	})
-	if info, statErr := os.Stat(name); err != nil || statErr != nil || info.Mode()&0o100 == 0 {
-		t.Errorf("%v, %v", err, statErr)
-	}
-}
-
 // A collection takes what is remembered with its outputs, the longest unused first; one that was
 // brought stays. While it runs, who brings a command gets it whole or not at all.
 func TestCollection(t *testing.T) {
-	m, key, dir := remembered(t)
+	c, key, dir := remembered(t)
 	ctx := t.Context()
 	if err := os.Mkdir(filepath.Join(dir, "out"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := m.store.Stats(ctx); err != nil || st.Commands != 1 || st.Records != 2 {
+	if st, err := c.Store.Stats(ctx); err != nil || st.Commands != 1 || st.Records != 2 {
 		t.Errorf("%+v, %v", st, err)
 	}
 	age := func() {
 		old := time.Now().Add(-2 * time.Hour)
-		filepath.WalkDir(m.store.Folder(), func(name string, d fs.DirEntry, err error) error { return os.Chtimes(name, old, old) })
+		filepath.WalkDir(c.Store.Folder(), func(name string, d fs.DirEntry, err error) error { return os.Chtimes(name, old, old) })
 	}
 	age()
-	m.Used(key)
-	if res, err := m.store.GC(ctx, 0, time.Hour); err != nil || res.Records != 1 || res.Blobs != 0 || res.Commands != 0 {
+	c.Store.UsedCommand(key)
+	if res, err := c.Store.GC(ctx, 0, time.Hour); err != nil || res.Records != 1 || res.Blobs != 0 || res.Commands != 0 {
 		t.Errorf("a command that was used: %+v, %v", res, err)
 	}
-	if made, holds, _ := m.Find(key, dir); !holds || m.Place(ctx, made, dir) != nil {
+	if made, holds, _ := c.find(key); !holds || c.Place(made) != nil {
 		t.Error("it does not come back")
 	}
-	made, _, _ := m.Find(key, dir)
+	made, _, _ := c.find(key)
 	age()
 	brought := make(chan string)
 	go func() {
 		defer close(brought)
 		for {
-			found, holds, _ := m.Find(key, dir)
-			if !holds || m.Place(ctx, found, dir) != nil {
+			found, holds, _ := c.find(key)
+			if !holds || c.Place(found) != nil {
 				return
 			}
 			text, _ := os.ReadFile(filepath.Join(dir, "out/a.o"))
@@ -201,7 +182,7 @@ func TestCollection(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		res, err := m.store.GC(ctx, 1, 0)
+		res, err := c.Store.GC(ctx, 1, 0)
 		if err == nil && (res.Records != 1 || res.Blobs != 1 || res.Commands != 1 || res.Bytes != 0) {
 			err = fmt.Errorf("%+v", res)
 		}
@@ -215,15 +196,15 @@ func TestCollection(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if err := m.Keep(key, nil, *made); err != nil {
+	if err := c.Keep(key, nil, made); err != nil {
 		t.Errorf("after a collection: %v", err)
 	}
 }
 
 // A file that another kbuild, or one that was killed, has left is removed when it is old.
 func TestCollectionOfLeftovers(t *testing.T) {
-	m, key, _ := remembered(t)
-	other := m.store.Command(Key([]string{"x"}, "/", nil))
+	c, key, _ := remembered(t)
+	other := c.Store.Command(commandKey([]string{"x"}, "/", nil))
 	if err := os.MkdirAll(filepath.Dir(other), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -235,27 +216,11 @@ func TestCollectionOfLeftovers(t *testing.T) {
 		if err := os.Chtimes(other, then, then); err != nil {
 			t.Fatal(err)
 		}
-		if res, err := m.store.GC(t.Context(), 0, 0); err != nil || res.Commands != want {
+		if res, err := c.Store.GC(t.Context(), 0, 0); err != nil || res.Commands != want {
 			t.Errorf("%v old: %+v, %v", -back, res, err)
 		}
 	}
-	if _, err := os.Stat(m.store.Command(key)); err != nil {
+	if _, err := os.Stat(c.Store.Command(key)); err != nil {
 		t.Error(err)
-	}
-}
-
-// What was short of memory is noted for its folder, the largest.
-func TestShort(t *testing.T) {
-	m, _, dir := remembered(t)
-	if n := m.Short(dir); n != 0 {
-		t.Errorf("at first %d", n)
-	}
-	for _, n := range []int64{2 << 30, 1 << 30} {
-		if m.NoteShort(dir, n); m.Short(dir) != 2<<30 {
-			t.Errorf("after %d it is %d", n, m.Short(dir))
-		}
-	}
-	if n := m.Short("/other"); n != 0 {
-		t.Errorf("elsewhere %d", n)
 	}
 }
