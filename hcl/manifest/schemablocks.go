@@ -74,8 +74,7 @@ func manifestBlock() *Block {
 		},
 	}, {
 		Name: "package", Once: true, See: "install.md",
-		Text: "What `kbuild install` calls what it installs: CMake and pkg-config find the libraries " +
-			"and modules of a project by the name of its package.",
+		Text: "The name under which CMake and pkg-config find what `kbuild install` installs.",
 		Example: `package {
   name    = "solver"
   version = "1.4.0"
@@ -85,22 +84,21 @@ func manifestBlock() *Block {
 				See: "install.md",
 				form: &form{valid: targetName, what: "name for a package",
 					help: "Letters, digits and _ . + - may be used: it becomes the name of files."},
-				Text: "The name of the package. Its libraries are the targets `NAME::LIBRARY` of " +
-					"CMake.",
+				Text:    "The name of the package. CMake knows its libraries as `NAME::LIBRARY`.",
 				Becomes: "`solverConfig.cmake` for `find_package(solver)`, and `solver.pc`"},
 			{Name: "version", Type: StringType, Default: "none", Example: `version = "1.4.0"`,
 				See: "install.md",
 				form: &form{valid: packageVersion, what: "version of a package",
 					help: `Write up to four numbers, as in "1.4.0": CMake compares them.`},
-				Text: "The version of the package: numbers with dots between them. CMake takes " +
-					"it for every request of the same first number that is not newer."},
+				Text: "Numbers with dots between them. CMake accepts the version for a request " +
+					"with the same first number that is not newer."},
 			{Name: "description", Type: StringType,
 				Example: `description = "Sparse solvers for GPUs."`,
 				Text:    "What the package is for, in a line."},
 		},
 	}, {
 		Name: "cache", Once: true, See: "remote.md#in-kernelshcl",
-		Text: "A cache on another machine, for all who build the project.",
+		Text: "A cache on another machine, for everybody who builds the project.",
 		Example: `cache {
   remote = "grpcs://cache.example:8980/instance"
 }`,
@@ -108,19 +106,18 @@ func manifestBlock() *Block {
 			{Name: "remote", Type: StringType, Default: "none",
 				Example: `remote = "grpcs://cache.example:8980/instance"`, See: "remote.md",
 				form: &form{check: isAddress, help: "Where there is none, write null."},
-				Text: "The address of the cache: `grpc://`, `grpcs://`, `http://` or `https://`. " +
-					"`--remote` and `KBUILD_REMOTE` name another, or with an empty value none. " +
-					"Credentials are sent there only if the user's `KBUILD_REMOTE_HOSTS` lists " +
-					"the server."},
+				Text: "The address: `grpc://`, `grpcs://`, `http://` or `https://`. `--remote` " +
+					"and `KBUILD_REMOTE` override it; an empty value means none. Credentials are " +
+					"sent only to the servers in the user's `KBUILD_REMOTE_HOSTS`."},
 			{Name: "read_only", Type: BoolType, See: "remote.md#who-can-poison-whom",
-				Text: "Whether builds send nothing to a remote cache, however it is named. " +
-					"`--remote-read-only` and `KBUILD_REMOTE_READ_ONLY` add to this, and nothing " +
-					"takes it back; where some may write, let a variable decide."},
+				Text: "Whether builds write nothing to a remote cache. `--remote-read-only` and " +
+					"`KBUILD_REMOTE_READ_ONLY` forbid it too, and nothing allows it again. Where " +
+					"some may write, let a variable decide."},
 		},
 	}, {
 		Name: "variable", Label: "a name", See: "language.md#variables",
-		Text: "An input of the manifest, read as `var.NAME`. It is set by `--var`, the environment, " +
-			"`kernels.local.hcl` or a profile.",
+		Text: "An input of the manifest, read as `var.NAME`. It is set by `--var`, the " +
+			"environment, `kernels.local.hcl` or a profile.",
 		Example: `variable "archs" {
   type        = list(string)
   default     = ["sm_80", "sm_90"]
@@ -130,8 +127,8 @@ func manifestBlock() *Block {
 			{Name: "type", Type: TypeType,
 				Default: "the type of `default`, if that is a string, number or bool; else any",
 				Example: "type = list(string)",
-				Text: "The type that every value is converted to: `string`, `number`, `bool`, " +
-					"`any`, or `list`, `set`, `map`, `object`, `tuple` of types."},
+				Text: "The type to which values are converted: `string`, `number`, `bool`, " +
+					"`any`, or a `list`, `set`, `map`, `object` or `tuple` of types."},
 			{Name: "default", Type: AnyType, Default: "none: the variable must be set",
 				Example: `default = ["sm_80"]`, Text: "The value if nothing else sets one."},
 			{Name: "description", Type: StringType, Example: `description = "Code to ship."`,
@@ -139,7 +136,7 @@ func manifestBlock() *Block {
 		},
 		Blocks: []*Block{{
 			Name: "validation",
-			Text: "A condition that the value in force must meet. A variable may have several.",
+			Text: "A condition on the value that is used. A variable may have several.",
 			Example: `variable "jobs" {
   default = 4
   validation {
@@ -150,8 +147,8 @@ func manifestBlock() *Block {
 			Attributes: []Attribute{
 				{Name: "condition", Type: BoolType, Required: true,
 					Example: "condition = var.x > 0",
-					Text: "An expression that is true for values that are allowed. It reads the " +
-						"value as `var.NAME`."},
+					Text: "An expression that is true for allowed values. It reads the value as " +
+						"`var.NAME`."},
 				{Name: "error_message", Type: StringType, Required: true,
 					Example: `error_message = "Use a positive number."`,
 					Text:    "The error message if the condition is false."},
@@ -175,7 +172,7 @@ profile "dev" {
 }`,
 	}, {
 		Name: "toolchain", Label: `"cuda" or "hip"`,
-		Text: "Which compiler to use, and which version it must have.",
+		Text: "The compiler to use, and the version that it must have.",
 		Example: `toolchain "cuda" {
   version = ">= 11.8"
 }`,
@@ -195,23 +192,22 @@ profile "dev" {
 					"`from = \"pypi\"` it is one version, such as `13.5.0`."},
 			{Name: "from", Type: StringType, Words: []string{"system", "pypi"}, Default: `"system"`,
 				Example: `from = "system"`, See: "toolkits.md",
-				Text: "Where the CUDA toolkit comes from. `system` is one that is installed. " +
-					"`pypi` is NVIDIA's own, from PyPI, in exactly one `version`: `kbuild " +
-					"toolkit lock` pins it, and `kbuild toolkit install` installs it."},
+				Text: "Where the CUDA toolkit comes from. `system`: it is installed. `pypi`: " +
+					"NVIDIA's packages of exactly one `version`, which `kbuild toolkit lock` " +
+					"pins and `kbuild toolkit install` installs."},
 			{Name: "path", Type: StringType, Example: `path = "third_party/cuda"`,
 				See: "toolkits.md", path: true,
-				Text: "The folder of an installed CUDA toolkit, with `bin/nvcc` in it, relative " +
-					"to the manifest."},
+				Text: "The folder of an installed CUDA toolkit, relative to the manifest. It has " +
+					"`bin/nvcc`."},
 			{Name: "parts", Type: StringsType, Example: "parts = []", See: "toolkits.md",
 				form: &form{valid: toolkitPart, what: "part of a toolkit",
 					help: "Extras of cuda-toolkit have names such as cublas."},
-				Text: "With `from = \"pypi\"`: parts of the toolkit besides the compiler, the " +
-					"runtime and CCCL, as the extras of PyPI's package `cuda-toolkit` are " +
-					"called: `cublas`, `nvjitlink`, `nvdisasm`."},
+				Text: "With `from = \"pypi\"`: further parts of the toolkit, named as the extras " +
+					"of PyPI's `cuda-toolkit`: `cublas`, `nvjitlink`, `nvdisasm`."},
 		},
 	}, {
 		Name: "gencode", Label: "a name",
-		Text: "The device code that targets ship, under a name: `gencode = gencode.NAME` takes it.",
+		Text: "A named list of device code to ship: targets set `gencode = gencode.NAME`.",
 		Example: `gencode "server" {
   code = ["sm_80", "sm_90", "compute_90"]
 }`,
@@ -219,22 +215,19 @@ profile "dev" {
 			attrCode.required(),
 			{Name: "arch_list", Type: StringsType, Default: "the architectures of `code`",
 				Example: `arch_list = ["sm_70", "sm_80", "sm_90"]`, See: "passes.md",
-				Text: "The architectures that `__CUDA_ARCH_LIST__` spells in every pass. With " +
-					"the full list of a project, a build with `--arch sm_90` shares cache " +
-					"entries with full builds, also where CUB spells the list into its namespace.",
+				Text: "The architectures in `__CUDA_ARCH_LIST__`, in every pass. With the full " +
+					"list of a project, a build with `--arch sm_90` shares cache entries with " +
+					"full builds, even where CUB puts the list into its namespace.",
 				Becomes: "`-D__CUDA_ARCH_LIST__=700,800,900` of cicc's and cudafe++'s passes, " +
 					"where nvcc is split"},
 		},
-	}, {
-		Name: importKind, Label: "a path", Example: `import "math/kernels.hcl" {}`,
+	}, {Name: importKind, Label: "a path", Example: `import "math/kernels.hcl" {}`,
 		See: "language.md#several-manifests",
-		Text: "Takes in the manifest of a folder below. Its targets are called by their folder: " +
-			"`library \"vec\"` of `math/kernels.hcl` is `math/vec`, and `library[\"math/vec\"]` " +
-			"in references.",
-	}, {
+		Text: "Adds the manifest of a subfolder. Its names get the folder as a prefix: `library " +
+			"\"vec\"` of `math/kernels.hcl` is `library[\"math/vec\"]` in references."}, {
 		Name: "defaults", Once: true,
-		Text: "Attributes of libraries, executables and modules that do not set them. A value that a " +
-			"target sets replaces that of `defaults`; lists and maps are not merged.",
+		Text: "Values of attributes that libraries, executables and modules do not set. A " +
+			"target's own value replaces that of `defaults`; lists and maps are not merged.",
 		Example: `defaults {
   code = ["sm_80"]
   std  = "c++17"
@@ -250,22 +243,22 @@ profile "dev" {
 		Attributes: slices.Concat([]Attribute{attrSources, attrDeps,
 			{Name: "type", Type: StringType, Words: []string{"static", "shared"},
 				Default: `"static"`, Example: `type = "shared"`,
-				Text: "Whether `build/lib/libNAME.a` or `build/lib/libNAME.so` is made. A shared " +
-					"library has a device link of its own.",
+				Text: "Whether the library is `build/lib/libNAME.a` or `build/lib/libNAME.so`. A " +
+					"shared library has its own device link.",
 				Becomes: "`-shared -Wl,-soname,libx.so`, and `-fPIC` of its compiles; for a " +
 					"static library `ar qcsD`"},
 			{Name: "device_link", Type: BoolType, See: "language.md#device-links",
-				Text: "Whether a static library gets a device link of its own, for programs that " +
-					"are linked by other build tools. A shared library always has one.",
+				Text: "Whether a static library gets its own device link, for programs that " +
+					"other build tools link. A shared library always has one.",
 				Becomes: "`nvcc -dlink`, whose object is a member of the archive"},
 			attrAlwaysLink,
 			{Name: "soversion", Type: StringType, Default: "none", Example: `soversion = "1"`,
 				See: "install.md#shared-libraries",
 				form: &form{valid: soVersion, what: "version of a shared library",
 					help: `Write for example "1", for libNAME.so.1.`},
-				Text: "The version of the interface of a shared library: programs load " +
-					"`libNAME.so.SOVERSION`, and go on using it where a library of another " +
-					"`soversion` is installed beside it.",
+				Text: "The version of the interface of a shared library. Programs load " +
+					"`libNAME.so.SOVERSION`, also when a library with another `soversion` is " +
+					"installed beside it.",
 				Becomes: "`-Wl,-soname,libx.so.1`, and `libx.so.1` beside `libx.so`"},
 			attrOutputName("`build/lib/libNAME.a` or `.so`"),
 			attrForEach("a library", "The library is called as the key."),
@@ -285,8 +278,8 @@ profile "dev" {
 		Blocks: []*Block{partitionBlock()},
 	}, {
 		Name: "module", Label: "a name", Target: true, Inherits: "defaults", See: "modules.md",
-		Text: "Device code to load at run time: files below `build/modules`, which may also be put " +
-			"into programs.",
+		Text: "Device code to load at run time: files below `build/modules`, which programs may " +
+			"embed.",
 		Example: `module "gemm" {
   sources = ["src/gemm.cu"]
   code    = ["sm_80"]
@@ -296,31 +289,30 @@ profile "dev" {
 			{Name: "emit", Type: StringsType,
 				Words:   []string{"ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"},
 				Default: `["fatbin"]`, Example: `emit = ["cubin"]`, See: "modules.md",
-				Text: "The kinds of files to make. `cubin`, `ptx` and `ltoir` are one file for " +
-					"each architecture, `fatbin` is one file for all. AMD code has `hsaco`, " +
-					"`bitcode` and `fatbin`.",
+				Text: "The files to write: `cubin`, `ptx` and `ltoir` are one for each " +
+					"architecture, `fatbin` is one for all. AMD code has `hsaco`, `bitcode` and " +
+					"`fatbin`.",
 				Becomes: "`nvcc -cubin`; or `-ptx`, `-fatbin`, and for `ltoir` the file that " +
 					"`--keep` leaves"},
 			{Name: "late_bound", Type: StringsType, Example: `late_bound = ["callback"]`,
 				See: "modules.md",
-				Text: "Functions that the LTO-IR calls and nothing here defines, since the " +
-					"program brings one when it links at run time. `--check-link` takes them for " +
-					"defined. A function of C++ is named with or without its parameters: " +
-					"`ops::apply`."},
+				Text: "Functions that the LTO-IR calls and the program defines when it links at " +
+					"run time. `--check-link` accepts them. The parameters of a C++ function may " +
+					"be left out: `ops::apply`."},
 			{Name: "matrix", Type: ListsType, Example: "matrix = { tile = [64, 128] }",
 				See: "language.md#matrices",
-				Text: "Axes with their values: the module has an instance for each combination. " +
-					"`matrix.AXIS` is the value in the other attributes."},
+				Text: "Axes and their values. The module has an instance for each combination, " +
+					"in which other attributes read `matrix.AXIS`."},
 			{Name: "exclude", Type: MapsType, Example: "exclude = [{ tile = 128 }]",
 				See: "language.md#matrices",
-				Text: "Combinations of the matrix that are left out: each map excludes the " +
-					"instances that agree with it on the axes that it names."},
+				Text: "Combinations to leave out: a map excludes the instances that have all its " +
+					"values."},
 			attrPublicHeaders,
 		}, compileAttributes()),
 		Blocks: []*Block{partitionBlock(), {
 			Name: "embed", Once: true, See: "language.md#embedding",
-			Text: "Puts the files of the module into an object with a table and a C header. A target with " +
-				"the module among its `deps` links the object.",
+			Text: "Puts the files of the module into an object with a table and a C header. " +
+				"Targets that depend on the module link the object.",
 			Example: `module "gemm" {
   sources = ["src/gemm.cu"]
   code    = ["sm_80"]
@@ -337,10 +329,9 @@ profile "dev" {
 		}},
 	}, {
 		Name: "prebuilt", Label: "a name", Target: true, See: "language.md#prebuilt-code",
-		Text: "A library that was built elsewhere, or device code to link. kbuild opens the file and " +
-			"compares it with what the block says. The block names either an `archive` or a `shared` " +
-			"file. `fast_math`, `ftz`, `prec_div`, `prec_sqrt` and `fmad` say how bare LTO-IR was " +
-			"compiled.",
+		Text: "A library that another tool built, or device code to link: an `archive` or a " +
+			"`shared` file. kbuild opens the file and checks what the block says. `fast_math`, " +
+			"`ftz`, `prec_div`, `prec_sqrt` and `fmad` say how bare LTO-IR was compiled.",
 		Example: `prebuilt "spectra" {
   archive = "third_party/libspectra.a"
   lto     = "none"
@@ -348,7 +339,7 @@ profile "dev" {
 		Attributes: slices.Concat([]Attribute{
 			{Name: "archive", Type: StringType, Example: `archive = "third_party/libspectra.a"`,
 				path: true,
-				Text: "The path of an archive, an object, a fatbin that `nvcc -dc` made, or bare " +
+				Text: "The path of an archive, an object, a fatbin from `nvcc -dc`, or bare " +
 					"LTO-IR.", Becomes: "the path in device links and host links"},
 			{Name: "shared", Type: StringType, Example: `shared = "third_party/libspectra.so"`,
 				path: true, Text: "The path of a shared library.",
@@ -358,15 +349,14 @@ profile "dev" {
 			attrLibDirs.saying("Folders with the libraries that the file needs."),
 			{Name: "lto", Type: StringType, Words: []string{"required", "none"},
 				Default: "an LTO link refuses a file without LTO-IR", Example: `lto = "none"`,
-				Text: "Whether the device code must be LTO-IR in an LTO link. `required` refuses " +
-					"a file without; `none` accepts machine code, which is not optimised with " +
-					"the rest."},
+				Text: "What an LTO link does with a file without LTO-IR: `required` refuses it, " +
+					"`none` links its machine code, which is not optimised with the rest."},
 			attrAlwaysLink, attrDeps, attrLabels,
 		}, floatAttributes),
 	}, {
 		Name: "generate", Label: "a name", Target: true, See: "language.md#generated-files",
-		Text: "A command that writes files into `build/gen/NAME`, which is on the include path of what " +
-			"depends on the block.",
+		Text: "A command that writes files into `build/gen/NAME`. Dependent targets have that " +
+			"folder on their include path.",
 		Example: `generate "tables" {
   command = ["python3", "tools/tables.py", self.outputs[0]]
   inputs  = ["tools/tables.py"]
@@ -375,34 +365,32 @@ profile "dev" {
 		Attributes: []Attribute{
 			{Name: "command", Type: StringsType, Required: true,
 				Example: `command = ["python3", "tools/tables.py", self.outputs[0]]`,
-				Text: "The program and its arguments. It runs in the root of the project, and no " +
-					"shell is involved. `self.outputs`, `self.inputs`, `self.depfile`, " +
+				Text: "The program and its arguments. It runs in the root of the project, " +
+					"without a shell. It can use `self.outputs`, `self.inputs`, `self.depfile`, " +
 					"`self.dir` (`build/gen/NAME`), `self.source_dir` (the folder of the " +
-					"manifest) and `self.name` are known in it.", Becomes: "the argv, verbatim"},
+					"manifest) and `self.name`.", Becomes: "the argv, verbatim"},
 			{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`, path: true,
 				exists: true,
-				Text: "Files that the command reads. The command runs again when one of them " +
-					"changes."},
+				Text:   "Files that the command reads. It runs again when one of them changes."},
 			{Name: "outputs", Type: StringsType, Required: true,
 				Example: `outputs = ["tables.cuh"]`, path: true,
-				Text: "Files that the command writes, relative to `build/gen/NAME`. Elsewhere " +
-					"`generate.NAME.outputs` has their paths. Patterns (`*.cu`, `**/*.h`) and " +
-					"folders (`src/`) stand for files whose names the command chooses."},
+				Text: "Files that the command writes, relative to `build/gen/NAME`. Other blocks " +
+					"read their paths as `generate.NAME.outputs`. Patterns (`*.cu`, `**/*.h`) " +
+					"and folders (`src/`) are for files whose names the command chooses."},
 			{Name: "depfile", Type: StringType, Example: `depfile = "tables.d"`,
 				form: &form{check: isFileBelow,
 					help: "It is relative to the folder that the command writes to."},
-				Text: "A file that the command writes, relative to `build/gen/NAME`: it names " +
-					"the files that the command has read, as rules of make (ninja's depfile, " +
-					"`-MD` of compilers). The command runs again when one of them changes. " +
-					"`self.depfile` is its path. kbuild removes it when it has read it, unless " +
-					"it is one of `outputs`."},
+				Text: "A file in `build/gen/NAME` that names the files which the command has " +
+					"read, as make rules (`-MD` of compilers). The command runs again when one " +
+					"of them changes. `self.depfile` is its path. kbuild removes it after " +
+					"reading it, unless it is one of `outputs`."},
 			attrDeps, attrMemory, attrLabels,
 		},
 	}, {
 		Name: "test", Label: "a name", See: "test.md",
-		Text: "A program that `kbuild test` builds and runs in the root of the project. It passes if " +
-			"it ends with status 0. A test that passed does not run again for as long as its program, its " +
-			"data, its arguments and its environment are the same.",
+		Text: "A program that `kbuild test` builds and runs in the root of the project. It " +
+			"passes if its exit status is 0. It runs again only after its program, data, " +
+			"arguments or environment changed.",
 		Example: `executable "check" {
   sources = ["src/util.c"]
 }
@@ -419,29 +407,27 @@ test "check" {
 				Text: "Its arguments. Files that they name count as data."},
 			{Name: "data", Type: StringsType, Example: `data = glob("data/*.bin")`, path: true,
 				exists: true,
-				Text: "Files that it reads. What is neither here nor among the arguments may " +
-					"change without the test running again."},
+				Text:   "Files that it reads. Changes of other files do not run the test again."},
 			{Name: "deps", Type: ReferencesType, Example: "deps = [library.solver]",
 				Text: "Targets whose files it reads or loads when it runs: modules, programs, " +
 					"shared libraries. They are built first, and their files are data."},
 			{Name: "env", Type: StringMapType, Example: `env = { OMP_NUM_THREADS = "2" }`,
-				Text: "Variables of its environment, on top of what commands of a build have."},
+				Text: "Environment variables, besides those that commands of a build have."},
 			{Name: "needs_gpu", Type: BoolType,
-				Text: "The test needs a GPU. Without one it is skipped, and kbuild reports that. " +
-					"Such tests run one at a time, and again on another GPU or with another " +
-					"driver."},
+				Text: "Whether the test needs a GPU. Without one it is skipped, and kbuild " +
+					"reports that. Such tests run one at a time, and again on another GPU or " +
+					"with another driver."},
 			{Name: "timeout", Type: DurationType, Default: "none", Example: `timeout = "90s"`,
-				Text: "A test that runs longer is ended, with all that it has started, and has " +
+				Text: "The time after which the test and its processes are killed, and it has " +
 					"failed."},
 			{Name: "cache", Type: BoolType, Default: "true", Example: "cache = false",
-				Text: "Whether a result holds for as long as nothing changes. With `false` the " +
-					"test runs each time: it depends on what is in no file."},
+				Text: "Whether a passed test is remembered. `false` runs it each time."},
 			attrMemory,
 		},
 	}, {
 		Name: "group", Label: "a name",
-		Text: "A name for several targets on the command line. `group \"default\"` is what `kbuild` " +
-			"builds.",
+		Text: "A name for several targets on the command line. `group \"default\"` is what " +
+			"`kbuild` builds.",
 		Example: `library "x" {
   sources = ["src/util.c"]
 }
@@ -457,9 +443,8 @@ group "default" {
 // attrAlwaysLink is for blocks that links read as an archive.
 var attrAlwaysLink = Attribute{Name: "always_link", Type: BoolType,
 	See: "language.md#objects-that-nothing-names",
-	Text: "Whether links of programs and shared libraries take all objects of the archive, also " +
-		"those that nothing names, such as objects that register themselves. A device link keeps " +
-		"all kernels.",
+	Text: "Whether links take all objects of the archive, even those that nothing refers to, " +
+		"such as objects that register themselves. A device link keeps all kernels.",
 	Becomes: "`-Wl,--whole-archive build/lib/libx.a -Wl,--no-whole-archive`; `-Xnvlink " +
 		"-ignore-host-info`"}
 
@@ -478,9 +463,8 @@ func attrOutputName(becomes string) Attribute {
 		form: &form{valid: targetName, what: "name for a file",
 			help: "Letters, digits and _ . + - may be used, and no folder; lib and the " +
 				"ending are added."},
-		Text: "What the file is called, where that is not the name of the target: two targets " +
-			"may be called the same in their own folders, or a name may be taken.",
-		Becomes: becomes}
+		Text: "The name of the file, if it is not that of the target: targets in two folders may " +
+			"have one name, or a name may be taken.", Becomes: becomes}
 }
 
 const constraintText = "It is a list of bounds such as `>= 11.8, < 13`; `~> 11.2` allows every " +
@@ -490,8 +474,8 @@ const constraintText = "It is a list of bounds such as `>= 11.8, < 13`; `~> 11.2
 var partitionBlock = sync.OnceValue(func() *Block {
 	return &Block{
 		Name: "partition", Label: "a name", Inherits: "the target",
-		Text: "Other values for some of the sources of its target. A source is in one partition at " +
-			"most, and each pattern selects a source.",
+		Text: "Other values for some sources of its target. A source is in at most one " +
+			"partition, and each pattern must match a source.",
 		Example: `library "solver" {
   sources = ["src/a.cu", "src/b.cu"]
   code    = ["sm_80"]
@@ -537,25 +521,24 @@ var (
 	attrSources = Attribute{Name: "sources", Type: StringsType, Required: true,
 		Example: `sources = ["src/a.cu", "src/main.cpp"]`, See: "language.md#sources", path: true,
 		missing: `Write for example sources = glob("src/*.cu").`,
-		Text: "The source files, mostly from `glob`. `.c`, `.cc`, `.cpp`, `.cxx`, `.c++` and " +
-			"`.C` are for the host compiler, `.cu` for the compiler of the code that the target " +
-			"ships, `.hip` for HIP, `.s` and `.S` for the assembler. Headers are found by the " +
-			"compiler and are not listed. `[]` makes a library of headers.",
-		Becomes: "`nvcc -c` and `g++ -c`, a command for each file"}
+		Text: "The source files, mostly from `glob`: `.c`, `.cc`, `.cpp`, `.cxx`, `.c++` and " +
+			"`.C` for the host compiler, `.cu` for CUDA or HIP, as the target ships, `.hip` for " +
+			"HIP, `.s` and `.S` for the assembler. Compilers find headers themselves. `[]` makes " +
+			"a library of headers.", Becomes: "`nvcc -c` and `g++ -c`, a command for each file"}
 	attrDeps = Attribute{Name: "deps", Type: ReferencesType, Example: "deps = [library.solver]",
-		Text: "Targets that are built first. They contribute their include folders, link inputs " +
-			"and libraries.", Becomes: "`-I` of include folders, and files of links"}
+		Text:    "Targets that are built first. They add include folders, link inputs and libraries.",
+		Becomes: "`-I` of include folders, and files of links"}
 	attrPublicHeaders = Attribute{Name: "public_headers", Type: StringsType,
 		Example: `public_headers = glob("include/**/*.h")`, See: "install.md#headers", path: true,
-		Text: "Headers that `kbuild install` installs with the target, mostly from `glob`, or " +
-			"the `outputs` of a `generate` block. Their folders below that of `includes` stay: " +
-			"`include/solver/api.h` becomes `PREFIX/include/solver/api.h`."}
+		Text: "Headers for `kbuild install`, mostly from `glob` or `generate.NAME.outputs`. " +
+			"Folders below those of `includes` are kept: `include/solver/api.h` becomes " +
+			"`PREFIX/include/solver/api.h`."}
 	attrCode = Attribute{Name: "code", Type: StringsType, Example: `code = ["sm_80", "compute_80"]`,
 		See: "language.md#device-code",
 		Text: "The device code to ship: `sm_80` is machine code (SASS), `compute_80` PTX, " +
-			"`lto_80` LTO-IR for linking at run time, `gfx90a` (or `gfx11-generic`, " +
-			"`amdgcnspirv`) AMD code. `native`, `all` and `all-major` are expanded by kbuild. " +
-			"`--arch` replaces machine code and PTX.",
+			"`lto_80` LTO-IR for links at run time; `gfx90a`, `gfx11-generic` and `amdgcnspirv` " +
+			"are AMD code. kbuild expands `native`, `all` and `all-major`. `--arch` replaces " +
+			"machine code and PTX.",
 		Becomes: "`-gencode arch=compute_80,code=sm_80 -gencode " +
 			"arch=compute_80,code=compute_80`; HIP: `--offload-arch=gfx90a`"}
 	attrIncludes = Attribute{Name: "includes", Type: StringsType, Example: `includes = ["include"]`,
@@ -568,14 +551,14 @@ var (
 		Becomes: "`-std=c++17`, `-std=c11`"}
 	attrCUDAStd = Attribute{Name: "cuda_std", Type: StandardType, Default: "`std`",
 		Example: `cuda_std = "c++17"`,
-		Text: "The standard of CUDA and HIP sources, where it is not that of C++: nvcc has no " +
-			"`gnu++17`, for one.", Becomes: "`-std=c++17`"}
+		Text:    "The standard of CUDA and HIP sources, if not that of C++: nvcc has no `gnu++17`.",
+		Becomes: "`-std=c++17`"}
 	attrOpt = Attribute{Name: "opt", Type: StringType,
 		Words:   []string{"0", "1", "2", "3", "s", "fast"},
 		Default: "2 without `debug` and `device_debug`, else that of the compiler; 3 for HIP",
 		Example: "opt = 3",
-		Text: "The optimisation level of host code, and of device code where clang or hipcc " +
-			"compiles it.", Becomes: "`-O3`"}
+		Text:    "The optimisation level of host code, and of device code of clang and hipcc.",
+		Becomes: "`-O3`"}
 	attrLibs = Attribute{Name: "libs", Type: StringsType, Example: `libs = ["cufft_static"]`,
 		See: "language.md#prebuilt-code", option: "-l",
 		Text: "System libraries to link, without `-l`.", Becomes: "`-lcufft_static`"}
@@ -583,33 +566,33 @@ var (
 		path: true, option: "-L", Text: "Folders to search for `libs`.", Becomes: "`-Llib`"}
 	attrLabels = Attribute{Name: "labels", Type: StringMapType,
 		Example: `labels = { team = "solvers" }`,
-		Text:    "Words of your own. They have no effect on the build."}
+		Text:    "Your own words. They have no effect on the build."}
 	attrMemory = Attribute{Name: "memory", Type: SizeType,
 		Default: "what the last run took, or a guess by the kind of action",
 		Example: `memory = "6GiB"`, See: "scheduling.md#memory",
-		Text: "The memory that a large step of the target needs at its peak. kbuild runs " +
-			"together what fits into `--mem`."}
+		Text: "The peak memory of a large action of the target. kbuild runs concurrently what " +
+			"fits into `--mem`."}
 	attrMode = Attribute{Name: "mode", Type: StringType, Words: []string{"whole", "rdc", "lto"},
 		Default: `"whole"`, Example: `mode = "lto"`, See: "language.md#modes",
-		Text: "When device code is optimised. `whole`: each file by itself, without calls into " +
-			"others. `rdc`: relocatable device code, joined by nvlink. `lto`: LTO-IR, optimised " +
-			"across files by nvlink.",
+		Text: "When device code is optimised. `whole`: each file alone, without calls into " +
+			"others. `rdc`: relocatable code, linked by nvlink. `lto`: LTO-IR, optimised across " +
+			"files by nvlink.",
 		Becomes: "`-dc`, `code=lto_80` of `-gencode`, and `-dlink -dlto`; `rdc`: `-dc` and " +
 			"`-dlink`; `whole`: `-c`; HIP: `-fgpu-rdc -foffload-lto`, `-fgpu-rdc`, `-fno-gpu-rdc`"}
 	attrDefines = Attribute{Name: "defines", Type: StringMapType,
 		Example: "defines = { TILE = 64, FAST = true, NDEBUG = null }",
-		Text: "Macros with their values. `null` defines the name alone, `true` is 1 and `false` " +
-			"is 0.", Becomes: "`-DTILE=64`, `-DFAST=1`, `-DNDEBUG`"}
+		Text:    "Macros and their values. `null` defines only the name; `true` is 1, `false` 0.",
+		Becomes: "`-DTILE=64`, `-DFAST=1`, `-DNDEBUG`"}
 	attrLanguage = Attribute{Name: "language", Type: StringType,
 		Words: []string{"c", "c++", "cuda", "hip", "asm"}, Default: "by the ending of the file",
 		Example: `language = "cuda"`, See: "language.md#assembler",
-		Text:    "The language of the sources, if their endings say another one or none.",
+		Text:    "The language of the sources, if it does not follow from their extensions.",
 		Becomes: "`-x cu`; `-x c++`, `-x c`, `-x hip`, `-x assembler-with-cpp`"}
 	attrFlags = Attribute{Name: "flags", Type: KeysType,
 		Example: `flags = { nvcc = ["-diag-suppress", "177"], host = ["-Wall"] }`,
 		See:     "language.md#flags",
-		Text: "Options for which there is no attribute, by the tool that gets them. kbuild " +
-			"refuses options that it derives itself, and names the attribute to use.",
+		Text: "Options that have no attribute, by tool. kbuild refuses options that it derives " +
+			"itself, and names their attribute.",
 		Keys: []Attribute{
 			flagsOf("nvcc", `["-diag-suppress", "177"]`,
 				"nvcc's compiles; those for fatbinary hold for its links, too",
@@ -633,7 +616,7 @@ var (
 		}}
 	floatAttributes = []Attribute{
 		{Name: "fast_math", Type: BoolType,
-			Text: "Fast, less exact arithmetic in device code: it sets `ftz`, and clears " +
+			Text: "Fast, less exact arithmetic in device code. It sets `ftz` and clears " +
 				"`prec_div` and `prec_sqrt`. " + ltoText,
 			Becomes: "`-use_fast_math`; clang and HIP: `-Xarch_device -ffast-math`"},
 		floatOption("ftz", "Flush denormal numbers to zero.",
@@ -672,48 +655,46 @@ func compileAttributes() []Attribute {
 	return slices.Concat([]Attribute{
 		{Name: "gencode", Type: ReferenceType, Example: "gencode = gencode.server",
 			See: "language.md#device-code",
-			Text: "The gencode block with the device code to ship. A target has `gencode` or " +
-				"`code`. A target with host sources only needs neither: a program then inherits " +
-				"the code of its libraries.", Becomes: "what the `code` of the block becomes"},
+			Text: "The gencode block with the device code to ship; a target has `gencode` or " +
+				"`code`. With host sources only it needs neither: a program inherits the code of " +
+				"its libraries.", Becomes: "what the `code` of the block becomes"},
 		attrCode, attrMode,
 		attrStd, attrCUDAStd, attrIncludes,
 		{Name: "private_includes", Type: StringsType, Example: `private_includes = ["src"]`,
 			path: true, option: "-I",
-			Text: "Folders of headers for the sources of the target alone: what depends on it " +
-				"does not search them.", Becomes: "`-Isrc`, behind `includes`"},
+			Text:    "Folders of headers for the target's own sources. Dependents do not search them.",
+			Becomes: "`-Isrc`, behind `includes`"},
 		attrDefines, attrLibs, attrLibDirs,
 		{Name: "cudart", Type: StringType, Words: []string{"static", "shared", "none"},
 			Default: `"static"`, Example: `cudart = "shared"`,
-			Text: "Which runtime of CUDA a program links. With `none` no runtime of HIP is " +
-				"linked either.", Becomes: "`-lcudart`; `static`: `-lcudart_static`"},
+			Text:    "The CUDA runtime that a program links. `none` means no runtime of HIP either.",
+			Becomes: "`-lcudart`; `static`: `-lcudart_static`"},
 		attrOpt,
 		{Name: "debug", Type: BoolType, Text: "Debug information of host code.",
 			Becomes: "`-g`; HIP and clang: `-Xarch_host -g`"},
 		{Name: "device_debug", Type: BoolType,
-			Text: "Debug information of device code, without optimisation. It is refused in an " +
-				"LTO link.", Becomes: "`-G`; HIP and clang: `-Xarch_device -g`"},
+			Text:    "Debug information of device code, without optimisation. LTO links refuse it.",
+			Becomes: "`-G`; HIP and clang: `-Xarch_device -g`"},
 		{Name: "lineinfo", Type: BoolType, Text: "Line numbers of device code, for profilers.",
 			Becomes: "`-lineinfo`; HIP and clang: `-Xarch_device -gline-tables-only`"},
 	}, floatAttributes, []Attribute{
 		{Name: "max_registers", Type: NumberType, Min: 1, Max: 255, Default: "no limit",
 			Example: "max_registers = 64",
-			Text: "The most registers that a thread of a kernel may use. AMD code has no such " +
-				"limit: it is an error there.",
-			Becomes: "`-maxrregcount=64`; clang: `-Xcuda-ptxas --maxrregcount=64`"},
+			Text: "The most registers of a thread of a kernel. AMD code has no limit and refuses " +
+				"it.", Becomes: "`-maxrregcount=64`; clang: `-Xcuda-ptxas --maxrregcount=64`"},
 		attrFlags, attrMemory, attrLanguage, attrLabels,
 		{Name: "split", Type: BoolType, Default: "true", Example: "split = false", See: "passes.md",
 			Text: "Whether kbuild splits nvcc's compiles into passes, so that an edit runs few " +
-				"of them. `false` runs nvcc as one command.",
-			Becomes: "`nvcc -c`, one command for all architectures"},
+				"of them.", Becomes: "`nvcc -c`, one command for all architectures"},
 		{Name: "strip_unused", Type: BoolType, See: "language.md#device-links",
-			Text: "Whether a device link removes the kernels and variables that host code refers " +
-				"to by no symbol, even if they could be looked up by name at run time.",
+			Text: "Whether a device link removes kernels and variables that host code refers to " +
+				"by no symbol. Lookups by name at run time do not find them then.",
 			Becomes: "a device link without `nvlink -ignore-host-info`"},
 		{Name: "lto_floats", Type: BoolType, Default: "true, with a warning where it matters",
 			See: "nvcc.md#cuda-13",
 			Text: "Whether an LTO link computes as its code was compiled. nvlink of CUDA 13 " +
-				"forgets `ftz`, `prec_div` and `fmad`, and is told. `false` makes what plain " +
-				"`nvcc -dlto` makes.",
+				"forgets `ftz`, `prec_div` and `fmad` unless it is told. `false` links as plain " +
+				"`nvcc -dlto`.",
 			Becomes: "`nvlink -Xnvvm=-ftz=1,-prec-div=0,-fma=1` where nvlink forgets them and " +
 				"they are not the defaults"},
 		{Name: "lto_group", Type: StringType, Reserved: true, Example: `lto_group = "a"`,
