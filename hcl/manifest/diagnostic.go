@@ -130,28 +130,21 @@ func wordEnd(line string, column int) int {
 type reports struct {
 	project  *Project
 	diags    Diagnostics
-	reported map[reported]bool // for reporting each diagnostic once
-	dropped  int               // number of diagnostics beyond maxDiagnostics
-	compared int               // number of names compared for suggestions
-}
-
-// reported is the key for removing duplicate diagnostics.
-type reported struct {
-	pos             Pos
-	summary, detail string
+	reported map[Diagnostic]bool
+	dropped  int // number of diagnostics beyond maxDiagnostics
+	compared int // number of names compared for suggestions
 }
 
 // add adds a diagnostic once: a mistake in `defaults` or in a matrix is found repeatedly.
 func (l *reports) add(d Diagnostic) {
-	key := reported{d.Pos, d.Summary, d.Detail}
-	if l.reported[key] {
+	if l.reported[d] {
 		return
 	}
 	if len(l.diags) >= maxDiagnostics {
 		l.dropped++
 		return
 	}
-	l.reported[key] = true
+	l.reported[d] = true
 	l.diags = append(l.diags, d)
 }
 

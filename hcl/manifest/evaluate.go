@@ -131,11 +131,6 @@ func (e *evaluator) whole(kind, name string) *node {
 	return &node{addr: addr}
 }
 
-// keyed returns the node of the instances of a block by their keys.
-func (e *evaluator) keyed(b *block) *node {
-	return e.node(node{addr: b.key() + allInstances, rng: b.rng, block: b})
-}
-
 // compute evaluates a node. An attribute that is not set has the value from `defaults`, or null.
 func (e *evaluator) compute(n *node) cty.Value {
 	switch b := n.block; {

@@ -239,37 +239,24 @@ func (w *globWalk) walk(dir string, elems []string) {
 		return
 	}
 	head, rest := elems[0], elems[1:]
-	if head == "**" {
-		w.deep(dir, entries, rest)
-		return
+	if head == "**" { // the rest in dir, and in every folder below
+		if len(rest) == 0 {
+			rest = []string{"*"}
+		}
+		w.walk(dir, rest)
 	}
 	for _, e := range entries {
-		if !matchElement(head, e.Name()) {
-			continue
-		}
 		name := path.Join(dir, e.Name())
 		switch {
+		case head == "**":
+			if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+				w.walk(name, elems)
+			}
+		case !matchElement(head, e.Name()):
 		case len(rest) > 0 && w.isDir(name, e):
 			w.walk(name, rest)
 		case len(rest) == 0 && !w.isDir(name, e):
 			w.found = append(w.found, name)
-		}
-	}
-}
-
-// deep matches `**`: the rest of the pattern in dir and in every folder below.
-func (w *globWalk) deep(dir string, entries []fs.DirEntry, rest []string) {
-	if len(rest) == 0 {
-		rest = []string{"*"}
-	}
-	if rest[0] == "**" {
-		w.deep(dir, entries, rest[1:])
-		return
-	}
-	w.walk(dir, rest)
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			w.walk(path.Join(dir, e.Name()), append([]string{"**"}, rest...))
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 func Format(src []byte, file string) ([]byte, Diagnostics) {
 	l := &sourceTree{reports: &reports{
 		project:  &Project{sources: map[string][]byte{file: src}},
-		reported: map[reported]bool{},
+		reported: map[Diagnostic]bool{},
 	}}
 	if !l.checkText(file, src) {
 		return nil, l.diags

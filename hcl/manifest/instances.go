@@ -38,7 +38,6 @@ type instance struct {
 	name   string               // behind the colon of the label; "" for the only instance
 	axes   []MatrixValue        // of a matrix
 	values map[string]cty.Value // each or matrix
-	points map[string]cty.Value // of matrix, by axis
 }
 
 // manifold returns the attribute that makes several instances of the block, or nil.
@@ -61,14 +60,13 @@ func (e *evaluator) instances(b *block) []instance {
 	}
 	list := []instance{{}}
 	if a := b.manifold(); a != nil {
-		f := e.field(b, a.Name, nil)
-		switch {
+		switch f := e.field(b, a.Name, nil); {
 		case f == nil:
 			list = nil
 		case a.Name == "for_each":
-			list = e.forEach(b, f)
+			list = f.forEach(b)
 		default:
-			list = e.matrix(b, f)
+			list = f.matrix(b, e.field(b, "exclude", nil))
 		}
 		before := e.instanceCount
 		if e.instanceCount += len(list); e.instanceCount > maxInstances {
@@ -84,60 +82,57 @@ func (e *evaluator) instances(b *block) []instance {
 }
 
 // forEach returns the instances of for_each; those of a map are sorted by key.
-func (e *evaluator) forEach(b *block, f *field) (list []instance) {
-	add := func(key string, value cty.Value) {
-		list = append(list, instance{name: key, values: map[string]cty.Value{"each": cty.ObjectVal(
-			map[string]cty.Value{"key": cty.StringVal(key), "value": value})}})
-	}
+func (f *field) forEach(b *block) (list []instance) {
+	var keys []string
+	values := map[string]cty.Value{}
 	switch {
 	case isMap(f.val):
-		values := f.val.AsValueMap()
-		for _, key := range sortedKeys(values) {
-			add(key, values[key])
-		}
+		values = f.val.AsValueMap()
+		keys = sortedKeys(values)
 	case isList(f.val):
 		for _, it := range f.items() {
-			add(it.text, cty.StringVal(it.text))
+			keys, values[it.text] = append(keys, it.text), cty.StringVal(it.text)
 		}
 	default:
 		f.wrong("a list of strings or a map")
 		return nil
 	}
 	seen := map[string]bool{}
-	for _, one := range list {
+	for _, key := range keys {
 		switch {
-		case !targetName().MatchString(one.name):
-			e.errorAt(f.keyRange(one.name),
-				"Letters, digits and _ . + - may be used: keys become names of files.",
-				"%q cannot be a key of for_each", one.name)
-		case seen[one.name]:
-			e.errorAt(f.rng, "", "for_each has %s twice", one.name)
+		case !targetName().MatchString(key):
+			f.errorAt(f.keyRange(key), "Letters, digits and _ . + - may be used: keys become names of files.",
+				"%q cannot be a key of for_each", key)
+		case seen[key]:
+			f.errorAt(f.rng, "", "for_each has %s twice", key)
 		}
-		seen[one.name] = true
+		seen[key] = true
+		list = append(list, instance{name: key, values: map[string]cty.Value{"each": cty.ObjectVal(
+			map[string]cty.Value{"key": cty.StringVal(key), "value": values[key]})}})
 	}
 	if len(list) == 0 {
-		e.errorAt(f.rng, "Without an element there is nothing to build.",
+		f.errorAt(f.rng, "Without an element there is nothing to build.",
 			"for_each of %s is empty", b.heading())
 	}
 	return list
 }
 
-// matrix returns the instances of a matrix.
-func (e *evaluator) matrix(b *block, f *field) []instance {
+// matrix returns the instances of a matrix without those that x, if any, excludes.
+func (f *field) matrix(b *block, x *field) []instance {
 	if !isMap(f.val) {
 		f.wrong("a map of lists, such as { tile = [64, 128] }")
 		return nil
 	}
 	axes := f.val.AsValueMap()
 	if len(axes) == 0 {
-		e.errorAt(f.rng, "", "the matrix of %s has no axis", b.heading())
+		f.errorAt(f.rng, "", "the matrix of %s has no axis", b.heading())
 		return nil
 	}
-	list := []instance{{}}
+	list := []instance{{values: map[string]cty.Value{}}}
 	for _, axis := range sortedKeys(axes) {
-		values := e.axis(f, axis, axes[axis])
+		values := f.axis(axis, axes[axis])
 		if len(list)*len(values) > maxInstances {
-			e.errorAt(f.rng, "", "the matrix of %s has more than %d instances", b.heading(),
+			f.errorAt(f.rng, "", "the matrix of %s has more than %d instances", b.heading(),
 				maxInstances)
 			return nil
 		}
@@ -145,32 +140,32 @@ func (e *evaluator) matrix(b *block, f *field) []instance {
 		for _, i := range list {
 			for _, v := range values {
 				text, _ := asText(v)
-				q := instance{axes: append(slices.Clone(i.axes), MatrixValue{axis, text}),
-					points: map[string]cty.Value{axis: v}}
-				maps.Copy(q.points, i.points)
+				q := instance{axes: append(slices.Clip(i.axes), MatrixValue{axis, text}),
+					values: maps.Clone(i.values)}
+				q.values[axis] = v
 				q.name = strings.TrimPrefix(i.name+","+axis+"="+text, ",")
 				product = append(product, q)
 			}
 		}
 		list = product
 	}
-	if x := e.field(b, "exclude", nil); x != nil {
-		list = e.exclude(b, x, list, sortedKeys(axes))
+	if x != nil {
+		list = x.exclude(b, list, sortedKeys(axes))
 	}
 	for i := range list {
-		list[i].values = map[string]cty.Value{"matrix": cty.ObjectVal(list[i].points)}
+		list[i].values = map[string]cty.Value{"matrix": cty.ObjectVal(list[i].values)}
 	}
 	return list
 }
 
 // axis checks the values of one axis.
-func (e *evaluator) axis(f *field, name string, v cty.Value) (out []cty.Value) {
+func (f *field) axis(name string, v cty.Value) (out []cty.Value) {
 	rng := f.keyRange(name)
 	if !hclsyntax.ValidIdentifier(name) {
-		e.errorAt(rng, "It is read as matrix.NAME.", "%q is no name for an axis", name)
+		f.errorAt(rng, "It is read as matrix.NAME.", "%q is no name for an axis", name)
 	}
 	if !isList(v) {
-		e.errorAt(rng, "", "the axis %s needs a list, not %s", name, typeName(v))
+		f.errorAt(rng, "", "the axis %s needs a list, not %s", name, typeName(v))
 		return nil
 	}
 	seen := map[string]bool{}
@@ -178,28 +173,28 @@ func (e *evaluator) axis(f *field, name string, v cty.Value) (out []cty.Value) {
 		s, ok := asText(value)
 		switch {
 		case !ok:
-			e.errorAt(rng, "",
+			f.errorAt(rng, "",
 				"the axis %s needs strings, numbers or booleans, and one element is %s",
 				name, typeName(value))
 		case !targetName().MatchString(s) && !targetName().MatchString(strings.TrimPrefix(s, "-")):
-			e.errorAt(rng, "Letters, digits and _ . + - may be used: values become parts of file names.",
+			f.errorAt(rng, "Letters, digits and _ . + - may be used: values become parts of file names.",
 				"%q cannot be a value of the axis %s", s, name)
 		case seen[s]:
-			e.errorAt(rng, "", "the axis %s has the value %s twice", name, s)
+			f.errorAt(rng, "", "the axis %s has the value %s twice", name, s)
 		default:
 			seen[s] = true
 			out = append(out, value)
 		}
 	}
 	if isEmpty(v) {
-		e.errorAt(rng, "", "the axis %s has no value", name)
+		f.errorAt(rng, "", "the axis %s has no value", name)
 	}
 	return out
 }
 
 // exclude drops instances. An object that drops nothing is reported, since it is probably a
 // mistake. Values are compared as texts: 128 and "128" yield the same name.
-func (e *evaluator) exclude(b *block, f *field, list []instance, axes []string) []instance {
+func (f *field) exclude(b *block, list []instance, axes []string) []instance {
 	before := len(list)
 	for i, object := range f.elements("objects") {
 		rng := f.rng
@@ -207,14 +202,14 @@ func (e *evaluator) exclude(b *block, f *field, list []instance, axes []string) 
 			rng = t.Exprs[i].Range()
 		}
 		if !isMap(object) || len(object.AsValueMap()) == 0 {
-			e.errorAt(rng, "",
+			f.errorAt(rng, "",
 				"exclude needs objects such as { tile = 128 }, and one element is %s", typeName(object))
 			continue
 		}
 		want, known, comparable := map[string]string{}, true, true
 		for _, key := range sortedKeys(object.AsValueMap()) {
 			if !slices.Contains(axes, key) {
-				e.unknown(rng, "axis", key, axes, "the matrix of %s has no axis %q", b.heading(), key)
+				f.unknown(rng, "axis", key, axes, "the matrix of %s has no axis %q", b.heading(), key)
 				known = false
 			}
 			text, ok := asText(object.AsValueMap()[key])
@@ -228,11 +223,11 @@ func (e *evaluator) exclude(b *block, f *field, list []instance, axes []string) 
 			})
 		}
 		if known && len(list) == n {
-			e.warnAt(rng, "", "this exclude matches no instance of %s", b.heading())
+			f.warnAt(rng, "", "this exclude matches no instance of %s", b.heading())
 		}
 	}
 	if before > 0 && len(list) == 0 {
-		e.errorAt(f.rng, "", "exclude leaves no instance of %s", b.heading())
+		f.errorAt(f.rng, "", "exclude leaves no instance of %s", b.heading())
 	}
 	return list
 }

@@ -112,7 +112,7 @@ func newLoader(opts Options) *loader {
 	l.evaluator = &evaluator{
 		catalog: &catalog{
 			sourceTree: &sourceTree{
-				reports: &reports{project: project, reported: map[reported]bool{}},
+				reports: &reports{project: project, reported: map[Diagnostic]bool{}},
 				opts:    opts, generated: map[string]string{}, matches: map[string]globMatch{},
 				fsys: &watcher{FS: disk, seen: map[asked]bool{}, listed: map[string][]fs.DirEntry{}},
 			},

@@ -181,7 +181,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 	if key, ok := r.instance(n, b); ok {
 		r.rewrite(n, r.l.whole(kind, name+":"+key), 3)
 	} else if r.indexed == n && b != nil && b.hasEach() && len(n.Traversal) == 2 {
-		r.rewrite(n, r.l.keyed(b), 2)
+		r.rewrite(n, r.l.node(node{addr: b.key() + allInstances, rng: b.rng, block: b}), 2)
 	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
 		if Schema().Block(kind).Attribute(attr) == nil {
 			r.refs.bad = true

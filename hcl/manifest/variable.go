@@ -57,7 +57,6 @@ func (l *reports) typeErrors(diags hcl.Diagnostics) {
 
 // checkOverrides reports overrides of variables that do not exist.
 func (l *loader) checkOverrides() {
-	known := l.names["variable"]
 	for _, b := range l.blocks {
 		if b.kind == "profile" {
 			l.checkProfile(b)
@@ -69,31 +68,25 @@ func (l *loader) checkOverrides() {
 			didYouMean(l.opts.Profile, l.names["profile"]))
 	}
 	for _, name := range sortedKeys(l.local) {
-		if !l.has("variable", name) {
-			l.unknown(l.local[name].NameRange, "variable", name, known, "no variable named %q", name)
-		}
+		l.checkVariable(Diagnostic{Pos: position(l.local[name].NameRange)}, name)
 	}
 	for _, name := range sortedKeys(l.opts.Vars) {
-		if !l.has("variable", name) {
-			l.errorf(knownNames("variable", known), "--var %s: no variable named %q%s", name, name,
-				didYouMean(name, known))
-		}
+		l.checkVariable(Diagnostic{Summary: "--var " + name + ": "}, name)
 	}
-	l.checkEnviron(known)
-}
-
-// checkEnviron warns of KBUILD_VAR_* that set nothing. It is not an error, since projects share the
-// environment.
-func (l *loader) checkEnviron(known []string) {
 	for _, kv := range slices.Sorted(slices.Values(l.opts.Environ)) {
 		key, _, _ := strings.Cut(kv, "=")
-		name, ok := strings.CutPrefix(key, EnvPrefix)
-		if !ok || l.has("variable", name) {
-			continue
+		if name, ok := strings.CutPrefix(key, EnvPrefix); ok { // projects share the environment
+			l.checkVariable(Diagnostic{Severity: Warning, Summary: "environment " + key + ": "}, name)
 		}
-		l.add(Diagnostic{Severity: Warning, Detail: knownNames("variable", known),
-			Summary: fmt.Sprintf("environment %s: no variable named %q%s", key, name,
-				didYouMean(name, known))})
+	}
+}
+
+// checkVariable adds a diagnostic if there is no variable of a name.
+func (l *loader) checkVariable(d Diagnostic, name string) {
+	if known := l.names["variable"]; !l.has("variable", name) {
+		d.Summary += fmt.Sprintf("no variable named %q%s", name, didYouMean(name, known))
+		d.Detail = knownNames("variable", known)
+		l.addQuoted(d)
 	}
 }
 
