@@ -436,12 +436,8 @@ func (f *field) textMap() map[string]*string {
 }
 
 func (f *field) labels() map[string]string {
-	m := f.textMap()
-	if m == nil {
-		return nil
-	}
 	out := map[string]string{}
-	for k, v := range m {
+	for k, v := range f.textMap() {
 		if v != nil {
 			out[k] = *v
 		}

@@ -179,7 +179,7 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 	}
 	needed[b.key()] = true
 	r := l.reader(b, nil)
-	var takesIn []string
+	var needs []string // labels of blocks
 	for _, a := range b.attrs() {
 		if b.schema.Attribute(a.Name) == nil || b.kind == "generate" && a.Name == "outputs" ||
 			l.refsOf(a.Expr).own && b.kind != "generate" {
@@ -192,20 +192,18 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 		if (a.Name == "inputs" || a.Name == "sources") && isList(v) {
 			for _, e := range v.AsValueSlice() {
 				text, _ := asText(e)
-				takesIn = append(takesIn, r.sourcePath(text))
+				needs = append(needs, l.generated[r.sourcePath(text)])
 			}
 		}
 	}
 	if f := r.field("deps"); f != nil {
 		for _, d := range r.deps(f) {
 			base, _, _ := strings.Cut(d.Label, ":")
-			if other := l.named[base]; other != nil && !l.known(other, needed) {
-				return false
-			}
+			needs = append(needs, base)
 		}
 	}
-	for _, file := range takesIn {
-		if maker := l.named[l.generated[file]]; maker != nil && !l.known(maker, needed) {
+	for _, label := range needs {
+		if other := l.named[label]; other != nil && !l.known(other, needed) {
 			return false
 		}
 	}

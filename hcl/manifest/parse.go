@@ -276,16 +276,15 @@ func (b *block) heading() string {
 func (l *catalog) collect() {
 	kept := l.blocks[:0]
 	for _, b := range l.blocks {
-		first := l.named[b.key()]
-		switch {
+		switch first := l.named[b.key()]; {
 		case first != nil && b.schema.Once:
 			l.bothAt(b.rng, first.rng, "first here", "Join them.", "a manifest has one block %s", b.kind)
-		case first != nil && first.dir != b.dir:
-			l.bothAt(b.rng, first.rng, "first here", "Declare it in a manifest above both.",
-				"%s is declared twice", b.heading())
-		case first != nil && b.name != "":
-			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "%s is declared twice",
-				b.heading())
+		case first != nil && (b.name != "" || first.dir != b.dir):
+			help := "Rename one of them."
+			if first.dir != b.dir {
+				help = "Declare it in a manifest above both."
+			}
+			l.bothAt(b.rng, first.rng, "first here", help, "%s is declared twice", b.heading())
 		default:
 			l.named[b.key()] = b
 			l.names[b.kind] = append(l.names[b.kind], b.name)

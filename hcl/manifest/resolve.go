@@ -142,15 +142,10 @@ func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
 	}
 	switch {
 	case root == "var":
-		r.named(n, "variable", 0)
-	case root == "local":
-		r.named(n, "local", 0)
-	case root == "gencode":
-		r.named(n, "gencode", 1)
-	case isTarget(root):
-		r.named(n, root, 1)
-	case root == "group" && r.block != nil && r.block.kind == "group":
-		r.named(n, "group", 0)
+		r.named(n, "variable")
+	case root == "local" || root == "gencode" || isTarget(root),
+		root == "group" && r.block != nil && r.block.kind == "group":
+		r.named(n, root)
 	case root == "matrix":
 		r.matrix(n)
 	case root == "each":
@@ -162,8 +157,8 @@ func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
 	}
 }
 
-// named resolves KIND.NAME and, with deep = 1, KIND.NAME.ATTRIBUTE.
-func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int) {
+// named resolves KIND.NAME and, for targets and gencode, KIND.NAME.ATTRIBUTE.
+func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string) {
 	root := n.Traversal.RootName()
 	name, _, ok := step(n.Traversal, 1)
 	if !ok {
@@ -182,7 +177,9 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		r.rewrite(n, r.l.whole(kind, name+":"+key), 3)
 	} else if r.indexed == n && b != nil && b.hasEach() && len(n.Traversal) == 2 {
 		r.rewrite(n, r.l.node(node{addr: b.key() + allInstances, rng: b.rng, block: b}), 2)
-	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
+	} else if kind == "variable" || kind == "local" {
+		r.rewrite(n, r.l.nodes[root+"."+name], 2)
+	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && kind != "group" {
 		if Schema().Block(kind).Attribute(attr) == nil {
 			r.refs.bad = true
 			r.l.unknown(attrRng, "attribute", attr, Schema().Block(kind).attributeNames(),
@@ -190,8 +187,6 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 			return
 		}
 		r.rewrite(n, r.l.view(b, attr, r.dir()), 3)
-	} else if kind == "variable" || kind == "local" {
-		r.rewrite(n, r.l.nodes[root+"."+name], 2)
 	} else {
 		r.rewrite(n, r.l.whole(kind, name), 2)
 	}
