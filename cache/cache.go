@@ -136,8 +136,6 @@ type Record struct {
 	CPU       time.Duration `json:"cpu"`
 	MaxRSS    int64         `json:"max_rss"` // bytes, of the largest process; 0 is unknown
 	Made      time.Time     `json:"made"`
-	// Normal forms of headers among Discovered; only a build tree has them: see discover.
-	Forms []FileDigest `json:"-"`
 	// Address of the remote cache that it came from; known to this machine only, "" in all that is
 	// sent.
 	Origin string `json:"origin,omitempty"`

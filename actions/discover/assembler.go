@@ -36,9 +36,6 @@ type incbin struct {
 	text    []byte   // of assembler source, without comments
 }
 
-// any reports whether the text has a directive.
-func (t *incbin) any() bool { return len(t.names)+len(t.sources) > 0 || t.unknown }
-
 // add appends the files of another text.
 func (t *incbin) add(of incbin) {
 	t.names, t.sources, t.unknown = append(t.names, of.names...), append(t.sources, of.sources...), t.unknown || of.unknown

@@ -19,8 +19,6 @@ type Config struct {
 	Env    []string          // the environment of commands, for PATH
 	KeyEnv []string          // the part of it that can change an output
 	Tools  map[string]string // fingerprints of tools; a tool without one is not queried
-	// Plain holds the host compilers that take options from their command alone: see toolchain.Tool.
-	Plain map[string]bool
 }
 
 // Build answers the queries of discovery about the build that it belongs to.

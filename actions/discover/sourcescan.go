@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // No dependency file lists what a source or header queries. It is found by scanning the text. Where
@@ -31,9 +29,7 @@ type sourceScan struct {
 	once            bool     // it may have #pragma once
 	computed        bool     // it includes a name from a macro
 	next            bool     // it has #include_next, or the word
-	embeds          bool     // it has #embed, or text that looks like it
 	incbin          incbin   // files that the assembler reads
-	warns           bool     // it may enable a warning that depends on comments
 }
 
 // nothing is the shared scan of most files: there may be 100,000 of them.
@@ -44,9 +40,8 @@ var nothing sourceScan
 type sources struct {
 	tree    Tree
 	scans   memo[cache.Digest, *sourceScan]
-	named   memo[[2]string, bool]            // whether a system file contains a name
-	forms   memo[cache.Digest, cache.Digest] // normal forms; zero for a header without one
-	buffers sync.Pool                        // of *[]byte
+	named   memo[[2]string, bool] // whether a system file contains a name
+	buffers sync.Pool             // of *[]byte
 }
 
 // scan scans a file, once. The scan of an unreadable file is empty: its compile fails.
@@ -92,15 +87,6 @@ func scanText(text []byte) *sourceScan {
 	for at := range wordsIn(text, "import") {
 		now.imports = now.imports || isDirective(text[:at])
 	}
-	for at := range wordsIn(text, "embed") {
-		now.embeds = now.embeds || isDirective(text[:at])
-	}
-	for at := range wordsIn(text, "diagnostic") {
-		now.warns = now.warns || !ignoresComments(text[at:])
-	}
-	for at := range wordsIn(text, "_Pragma") {
-		now.warns = now.warns || !isLiteral().Match(text[at:])
-	}
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])
 		if name != "" {
@@ -138,20 +124,6 @@ func isDirective(text []byte) bool {
 	text = bytes.TrimRight(bytes.TrimRightFunc(text, func(c rune) bool { return c < utf8.RuneSelf && isWord(byte(c)) }), " \t\v\f\r")
 	return slices.ContainsFunc([]string{"#", "%:", "??=", "*/"}, func(end string) bool { return bytes.HasSuffix(text, []byte(end)) })
 }
-
-// ignoresComments reports whether the text after the word "diagnostic" enables no warning that may
-// depend on comments. It may be push, pop, ignored, or the name of another warning.
-func ignoresComments(rest []byte) bool {
-	m := diagnosticRE().FindSubmatch(rest)
-	return m != nil && (len(m[1]) == 0 || host.IgnoresComments([]string{string(m[1])}))
-}
-
-var (
-	diagnosticRE = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\s+(?:push|pop|ignored|(?:warning|error|fatal)\s+\\?"(-W[^"\\]+)\\?")`)
-	})
-	isLiteral = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\(\s*L?"`) })
-)
 
 // isDefined reports whether the last line of a text contains a #define.
 func isDefined(text []byte) bool {

@@ -72,17 +72,14 @@ func (t *Tree) giveBack() {
 
 // openTree opens the locked build tree for the plan.
 func (p *Project) openTree(t *Tree) error {
-	tools, plain, failures := map[string]string{}, map[string]bool{}, map[string]bool{}
+	tools, failures := map[string]string{}, map[string]bool{}
 	for name, tool := range p.Tools() {
 		tools[name] = tool.ID
-		if tool.Plain {
-			plain[name] = true
-		}
 	}
 	for question := range p.SplitFailures {
 		failures[question] = true
 	}
-	return t.open(p.Cache, execute.Config{Graph: p.Graph, Root: p.Root, Tools: tools, Plain: plain, Unsplit: failures})
+	return t.open(p.Cache, execute.Config{Graph: p.Graph, Root: p.Root, Tools: tools, Unsplit: failures})
 }
 
 // openDatabase opens the database, unless it is open.

@@ -322,7 +322,6 @@ const (
 // packedMeta is the data of a packed graph besides its actions.
 type packedMeta struct {
 	Tools    map[string]string
-	Plain    map[string]bool
 	Pools    map[string]int
 	BuildDir string
 	Searched []string // folders that compilers search
@@ -340,7 +339,7 @@ func (m *packedMeta) shadows(path string) bool {
 
 // writePlan stores the graph of a build, so that later builds can run parts of it.
 func (b *build) writePlan(p *Project, t *Tree, closure []graph.ActionID) error {
-	meta := packedMeta{Tools: t.Runner.Tools, Plain: t.Runner.Plain, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
+	meta := packedMeta{Tools: t.Runner.Tools, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
 	packer := p.Graph.Packer(closure)
 	for _, d := range t.runner.Uses(closure, packer) {
 		meta.Searched = append(meta.Searched, cache.Canonical(p.Root, d))
@@ -428,7 +427,7 @@ func exists(path string) bool {
 
 // open opens the locked build tree for the part.
 func (p *partialPlan) open(t *Tree) error {
-	return t.open(p.Cache, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, Tools: p.meta.Tools, Plain: p.meta.Plain})
+	return t.open(p.Cache, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, Tools: p.meta.Tools})
 }
 
 // commit updates the view after the part was built.

@@ -117,8 +117,6 @@ func (d *DryRun) Entries(ctx context.Context, ids []graph.ActionID) []Entry {
 			if !a.Intermediate {
 				d.r.share(ctx, a, p.record)
 			}
-			// If a is valid only in tokens (discover.IsValidInTokens), the cache has no record of
-			// today's headers. The actions that need a still need not wait for it.
 			out[i].Record = d.r.stored(ctx, a, p.key.key)
 		}
 	}

@@ -74,7 +74,6 @@ type Config struct {
 	IntermediateStore cache.Store
 	Tools             map[string]string // fingerprints of the tools that actions name
 	// the tools that are host compilers and take options only from their commands
-	Plain  map[string]bool
 	Env    []string  // the complete environment of commands
 	KeyEnv []string  // the part of Env that can change an output
 	GPUEnv []string  // additional environment of tests that need a GPU: which GPU to use
@@ -126,7 +125,7 @@ func New(c Config) *Runner {
 	r := &Runner{buildTree: t, intermediates: newIntermediates(t)}
 	r.discovery = discover.New(discover.Config{
 		Tree: discover.Tree{Build: r, Root: c.Root, Listing: c.Listing},
-		Env:  c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Plain: c.Plain,
+		Env:  c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools,
 	})
 	r.generated = &generatedFiles{buildTree: t}
 	r.provenance = &provenance{buildTree: t, discovery: r.discovery}
@@ -200,7 +199,7 @@ func (r *Runner) lookUp(
 		return nil, ""
 	}
 	rec = r.recorded(a, key)
-	if rec != nil && (r.discovery.IsValid(a, rec) || r.discovery.IsValidInTokens(a, rec)) &&
+	if rec != nil && r.discovery.IsValid(a, rec) &&
 		(a.Intermediate && len(rec.Outputs) == len(a.Outputs) ||
 			!a.Intermediate && r.hasOutputs(rec)) {
 		return rec, sched.UpToDate
@@ -320,7 +319,6 @@ func (r *Runner) restore(
 	}
 	// the record is new here, or of another action with the same key
 	if status == sched.Cached || rec.Outputs[0].Path != a.Outputs[0] {
-		mine.Forms = r.discovery.NormalForms(a, mine)
 		if err := r.Records.Append(mine); err != nil {
 			return failed(err), true
 		}
@@ -543,9 +541,6 @@ func (r *Runner) run(
 	}
 	for _, f := range functions {
 		rec.Functions = append(rec.Functions, cache.Function(f))
-	}
-	if stable {
-		rec.Forms = r.discovery.NormalForms(a, rec)
 	}
 	return rec, stable, res
 }

@@ -66,7 +66,7 @@ func (w *hostEnv) gcc(path string) toolchain.Tool {
 		return toolchain.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
 	parts := map[string]string{"driver": path}
-	steps, itself := w.behindWrapper(path, parts)
+	steps := w.behindWrapper(path, parts)
 	// objcopy for -gsplit-dwarf.
 	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1", "objcopy"}
 	files := []string{"crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtend.o", "crtendS.o", "libgcc.a", "libgcc_eh.a", "libstdc++.so"}
@@ -101,8 +101,7 @@ func (w *hostEnv) gcc(path string) toolchain.Tool {
 	if err != nil {
 		return toolchain.Tool{Error: err.Error()}
 	}
-	plain := itself && parts["specs"] == "" && !configurationRE().MatchString(text)
-	return toolchain.Tool{Path: path, Version: version, ID: id, Family: family(text), Plain: plain && family(text) != ""}
+	return toolchain.Tool{Path: path, Version: version, ID: id, Family: family(text)}
 }
 
 func (w *hostEnv) version(compiler string) (string, error) {

@@ -24,18 +24,17 @@ import (
 var launchers = []string{"ccache", "sccache", "distcc", "icecc"}
 
 // behindWrapper adds the wrappers and the real compiler of a wrapped compiler to parts, and returns
-// the steps that the real compiler would run. steps is "" for a compiler that does the work itself.
-// itself reports that the compiler's output confirms that.
-func (w *hostEnv) behindWrapper(compiler string, parts map[string]string) (steps string, itself bool) {
+// the steps that the real compiler would run, or "" for a compiler that does the work itself.
+func (w *hostEnv) behindWrapper(compiler string, parts map[string]string) (steps string) {
 	printed, _ := w.output(compiler, "-###", "-S", "-x", "c++", os.DevNull, "-o", os.DevNull)
 	driver := w.driverOf(printed)
-	if itself = driver != "" && sameFile(driver, compiler); itself || driver == "" && !IsScript(compiler) {
-		return "", itself
+	if driver != "" && sameFile(driver, compiler) || driver == "" && !IsScript(compiler) {
+		return ""
 	}
 	seen := map[string]bool{}
 	w.follow(compiler, parts, seen)
 	if driver == "" {
-		return "", false
+		return ""
 	}
 	parts["driver behind"] = driver
 	w.addLibraries(parts, []string{"driver behind"})
@@ -47,7 +46,7 @@ func (w *hostEnv) behindWrapper(compiler string, parts map[string]string) (steps
 			printed = strings.ReplaceAll(printed, place, "")
 		}
 	}
-	return printed, false
+	return printed
 }
 
 var (

@@ -71,8 +71,7 @@ func (v *Rebuild) compare(again *execute.Rerun) error {
 }
 
 // newlyRead returns the files that the second run read, and the first did not read with this
-// content. A header with a normal form may have other comments than the first run read
-// (discover.IsValidInTokens). Then a comparison of the outputs is enough.
+// content.
 func newlyRead(first, second *cache.Record) []string {
 	known := map[string]cache.Digest{}
 	for _, f := range first.Discovered {
@@ -80,11 +79,7 @@ func newlyRead(first, second *cache.Record) []string {
 	}
 	var out []string
 	for _, f := range second.Discovered {
-		d, ok := known[f.Path]
-		hasForm := slices.ContainsFunc(first.Forms, func(form cache.FileDigest) bool {
-			return form.Path == f.Path
-		})
-		if !ok || d != f.Digest && !hasForm {
+		if d, ok := known[f.Path]; !ok || d != f.Digest {
 			out = append(out, f.Path)
 		}
 	}

@@ -132,10 +132,10 @@ func (c *codec) start(l *logged) {
 //	outputs (count; number of the path, digest, size, bits: executable, unkept),
 //	text, functions (count; numbers of name and arch, figures), elapsed, CPU, MaxRSS, made (ns since
 //	1970, or the smallest integer for no time);
-//	number of the origin, if there is an origin or forms;
-//	a zero and forms (numbers of pairs), if there are forms
+//	number of the origin, if there is one
 //
-// An earlier version of kbuild wrote another number instead of the zero. Its records are invalid.
+// Earlier versions of kbuild then wrote a zero and more, which is ignored. The first of them wrote
+// another number instead of the zero: its records are invalid.
 func (c *codec) record(r *cache.Record, fields bool) {
 	if c.reading && !fields {
 		for n := 2 * c.uvarint(0); n > 0 && !c.bad; n-- {
@@ -183,17 +183,11 @@ func (c *codec) record(r *cache.Record, fields bool) {
 	if made = c.int(made); c.reading && made != none {
 		r.Made = time.Unix(0, made).UTC()
 	}
-	if c.more(r.Origin != "" || len(r.Forms) > 0) {
+	if c.more(r.Origin != "") {
 		c.str(&r.Origin)
 	}
-	if c.more(len(r.Forms) > 0) {
-		c.bad = c.uvarint(0) != 0 || c.bad
-		for i := 0; c.more(i < len(r.Forms)); i++ {
-			if c.reading {
-				r.Forms = append(r.Forms, cache.FileDigest{})
-			}
-			c.pair(&r.Forms[i])
-		}
+	if c.more(false) {
+		c.bad, c.b = c.uvarint(0) != 0 || c.bad, nil
 	}
 }
 

@@ -39,9 +39,6 @@ func sampleRecord(i int) *cache.Record {
 		r.Functions = append(r.Functions, cache.Function{Name: fmt.Sprint("_Z1kv", f), Arch: "sm_80", Entry: f == 1, Registers: i,
 			Barriers: 2, Shared: 3, Constant: 4, Stack: 5, SpillStores: 6, SpillLoads: 7 + f})
 	}
-	for h := range i % 4 {
-		r.Forms = append(r.Forms, cache.FileDigest{Path: fmt.Sprint("inc/", h, ".h"), Digest: digestOf(fmt.Sprint("form", h))})
-	}
 	for h := range i % 5 {
 		r.Discovered = append(r.Discovered, cache.FileDigest{Path: fmt.Sprint("inc/", h, ".h"), Digest: digestOf(fmt.Sprint("h", h))})
 	}

@@ -23,10 +23,7 @@ type Tool struct {
 	Version string `json:"version"`          // as it reports itself, "12.2.0"
 	ID      string `json:"id"`               // hex digest over the content of everything it runs
 	Family  string `json:"family,omitempty"` // of a host compiler: "gcc" or "clang"; "" for others
-
-	// Of a host compiler: known to be the compiler itself, without option files of its own.
-	Plain bool   `json:"plain,omitempty"`
-	Error string `json:"error,omitempty"` // why Path is empty
+	Error   string `json:"error,omitempty"`  // why Path is empty
 }
 
 // Missed identifies a requirement of a toolchain block that nothing installed satisfies.
