@@ -106,8 +106,9 @@ type Runner struct {
 	printed       sync.Map     // outputs of passes: see withoutRepeats
 	pending       sync.Map     // of *pending, by graph.ActionID
 
+	warning sync.Once
+
 	mu       sync.Mutex
-	warned   bool
 	counters cache.Counters
 }
 
@@ -133,7 +134,7 @@ func New(c Config) *Runner {
 	r.scratches = &scratches{buildTree: t, dir: filepath.Join(c.State, "tmp")}
 	r.canonical = &canonicalizer{discovery: r.discovery, intermediates: r.intermediates}
 	r.stability = &stability{t, kernelClock{}}
-	r.splitFailures = &splitFailures{r: r}
+	r.splitFailures = &splitFailures{r: r, found: map[string]SplitFailure{}}
 	return r
 }
 
@@ -461,7 +462,7 @@ func (r *Runner) run(
 	ctx context.Context, a *graph.Action, key actionKey, dir scratch,
 ) (rec *cache.Record, stable bool, res sched.Result) {
 	start := r.stability.start(a)
-	var before folderFiles
+	var before map[string]fs.FileInfo
 	if a.Kind.Info().Generates {
 		before = r.generated.beside(a)
 	}
@@ -612,13 +613,11 @@ func (r *Runner) withoutRepeats(a *graph.Action, res *sched.Result) {
 
 // warn reports trouble with the cache, only once: it costs time but fails no build.
 func (r *Runner) warn(text string) {
-	r.mu.Lock()
-	first := !r.warned
-	r.warned = true
-	r.mu.Unlock()
-	if first && r.Warn != nil {
-		r.Warn(text)
-	}
+	r.warning.Do(func() {
+		if r.Warn != nil {
+			r.Warn(text)
+		}
+	})
 }
 
 // Counters returns the hits and misses of the cache so far.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -32,35 +33,26 @@ type generatedFiles struct {
 	leadsTo cache.Shards[string, string] // generated files, by the links that lead to them
 }
 
-// folderFiles lists the undeclared files below a folder, and all folders below it.
-type folderFiles struct {
-	files   map[string]fs.FileInfo
-	folders []string // each before its content
-}
-
-// beside lists the files in the folder of a generate block that are not outputs.
-func (g *generatedFiles) beside(a *graph.Action) folderFiles {
-	l := folderFiles{files: map[string]fs.FileInfo{}}
+// beside lists the files in the folder of a generate block that are not outputs, and the folders in
+// it, by name.
+func (g *generatedFiles) beside(a *graph.Action) map[string]fs.FileInfo {
+	list := map[string]fs.FileInfo{}
 	own := path.Join(g.Graph.BuildDir, fileset.GenDir, fileset.Flat(a.Name))
 	root := g.abs(own)
 	filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		rel := own + filepath.ToSlash(strings.TrimPrefix(name, root))
-		switch {
-		case err != nil || name == root:
-		case e.IsDir():
-			l.folders = append(l.folders, rel)
-		case !g.IsOutput(rel):
+		if err == nil && name != root && !g.IsOutput(rel) {
 			if info, err := e.Info(); err == nil {
-				l.files[rel] = info
+				list[rel] = info
 			}
 		}
 		return nil
 	})
-	return l
+	return list
 }
 
 // discard removes the files of a command that failed, besides its outputs.
-func (g *generatedFiles) discard(a *graph.Action, before folderFiles) {
+func (g *generatedFiles) discard(a *graph.Action, before map[string]fs.FileInfo) {
 	if a.Depfile != "" {
 		os.Remove(g.abs(a.Depfile))
 	}
@@ -73,7 +65,9 @@ func (g *generatedFiles) discard(a *graph.Action, before folderFiles) {
 
 // take checks and packs the files that a command wrote to its folder, and copies its dependency
 // file to depfile. before lists the undeclared files from before the command.
-func (g *generatedFiles) take(a *graph.Action, before folderFiles, depfile string) error {
+func (g *generatedFiles) take(
+	a *graph.Action, before map[string]fs.FileInfo, depfile string,
+) error {
 	// No action may find the dependency file, unless it is an output as well.
 	if a.Depfile != "" {
 		err := regular.Copy(g.abs(a.Depfile), depfile)
@@ -99,33 +93,33 @@ func (g *generatedFiles) take(a *graph.Action, before folderFiles, depfile strin
 }
 
 // strays returns the undeclared files that a command wrote to its folder, sorted. It removes those
-// that did not exist before.
-func (g *generatedFiles) strays(a *graph.Action, before folderFiles) (undeclared []string) {
+// that did not exist before, with their folders.
+func (g *generatedFiles) strays(a *graph.Action, before map[string]fs.FileInfo) (names []string) {
 	now := g.beside(a)
-	for name, is := range now.files {
-		was, old := before.files[name]
-		if old && os.SameFile(was, is) && was.ModTime().Equal(is.ModTime()) &&
-			was.Size() == is.Size() {
+	var folders []string
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		is, was := now[name], before[name]
+		switch {
+		case is.IsDir() && was == nil:
+			folders = append(folders, name)
+			continue
+		case is.IsDir(), was != nil && os.SameFile(was, is) && was.ModTime().Equal(is.ModTime()) &&
+			was.Size() == is.Size():
 			continue
 		}
-		undeclared = append(undeclared, name)
-		if !old {
+		names = append(names, name)
+		if was == nil {
 			os.Remove(g.abs(name))
 		}
 		g.Forget(name)
 	}
-	if len(undeclared) == 0 {
-		return nil
-	}
-	slices.Reverse(now.folders)
-	for _, d := range now.folders {
-		if !slices.Contains(before.folders, d) {
-			os.Remove(g.abs(d)) // fails for a folder that is not empty
-			g.Listing.Forget(filepath.Dir(g.abs(d)))
+	if names != nil {
+		for _, name := range slices.Backward(folders) { // each after its content
+			os.Remove(g.abs(name)) // fails for a folder that is not empty
+			g.Forget(name)
 		}
 	}
-	slices.Sort(undeclared)
-	return undeclared
+	return names
 }
 
 // wroteUndeclared returns the error of a command that wrote files which its block does not declare.
@@ -140,6 +134,7 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 	root := g.abs(c.Dir)
 	var files []fileset.File
 	var undeclared []string
+	matched := map[string]bool{} // patterns
 	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -151,7 +146,12 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 		rel = filepath.ToSlash(rel)
 		file := path.Join(c.Dir, rel)
 		g.Forget(file)
-		matches := func(p string) bool { return fileset.Match(p, rel) }
+		declared := false
+		for _, p := range c.Patterns {
+			if fileset.Match(p, rel) {
+				declared, matched[p] = true, true
+			}
+		}
 		switch info, err := e.Info(); {
 		case err != nil:
 			return err
@@ -161,7 +161,7 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 		case strings.ContainsAny(rel, "\n\r"):
 			return fmt.Errorf("the command of %s (%s) wrote %q: a name of a file is one line",
 				a.Target, a.Pos, file)
-		case !slices.ContainsFunc(c.Patterns, matches):
+		case !declared:
 			undeclared = append(undeclared, file)
 			return nil
 		default:
@@ -178,8 +178,7 @@ func (g *generatedFiles) pack(a *graph.Action) error {
 		return wroteUndeclared(a, undeclared)
 	}
 	for _, p := range c.Patterns {
-		matches := func(f fileset.File) bool { return fileset.Match(p, f.Name) }
-		if !slices.ContainsFunc(files, matches) {
+		if !matched[p] {
 			return fmt.Errorf("the command of %s (%s) wrote no file that matches %q of its outputs "+
 				"in %s", a.Target, a.Pos, p, c.Dir)
 		}

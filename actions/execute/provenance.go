@@ -55,92 +55,71 @@ func (p *provenance) use(a *graph.Action, rec *cache.Record) {
 
 // of returns a digest of everything that the artifacts of a manifest are built from.
 func (p *provenance) of(a *graph.Action) (string, error) {
-	o := origins{provenance: p, seen: map[graph.ActionID]bool{}, fields: map[cache.Field]bool{}}
-	for _, in := range a.Inputs {
-		if err := o.file(in); err != nil {
-			return "", err
-		}
-	}
+	fields, seen := map[cache.Field]bool{}, map[graph.ActionID]bool{}
+	add := func(name, value string) { fields[cache.Field{Name: name, Value: value}] = true }
 	for _, e := range p.KeyEnv {
-		o.add("env", p.placeless(e))
+		add("env", p.placeless(e))
 	}
-	fields := slices.SortedFunc(maps.Keys(o.fields), func(a, b cache.Field) int {
+	todo := slices.Clone(a.Inputs)
+	for at := 0; at < len(todo); at++ {
+		file := todo[at]
+		b := p.Maker(file)
+		// what a source is built from, or the output of a user's command, is its content
+		if b == nil || b.Kind.Info().Generates {
+			d, err := p.Digest(file)
+			if err != nil {
+				return "", fmt.Errorf("reading %s: %w", file, err)
+			}
+			add(p.contentName(file), d.String())
+			continue
+		}
+		if seen[b.ID] {
+			continue
+		}
+		seen[b.ID] = true
+		todo = append(append(todo, b.Reads()...), p.discovery.Named(b)...)
+		rec, ok := p.records.Load(b.ID)
+		if !ok {
+			return "", fmt.Errorf("BUG: %s has no record before the manifest that depends on it",
+				b.Name)
+		}
+		for _, f := range rec.(*cache.Record).Discovered {
+			if !discover.IsCondition(f.Path) {
+				add(p.contentName(f.Path), f.Digest.String())
+			}
+		}
+		for _, t := range b.Tools {
+			add("tool "+t, p.Tools[t])
+		}
+		for _, e := range b.Env {
+			add("env", p.placeless(e))
+		}
+		// of nvcc: the same whether split or not; of a copy: the command that would build it alone
+		argv := b.Driver().Argv
+		if argv == nil && b.Kind.InProcess() {
+			continue
+		}
+		if argv == nil {
+			argv = b.Argv
+		}
+		spelled := []string{path.Base(argv[0])}
+		for _, arg := range argv[1:] {
+			spelled = append(spelled, p.placeless(arg))
+		}
+		add("command", strings.Join(spelled, "\n"))
+	}
+	sorted := slices.SortedFunc(maps.Keys(fields), func(a, b cache.Field) int {
 		return strings.Compare(a.Name+"\x00"+a.Value, b.Name+"\x00"+b.Value)
 	})
-	return cache.KeyOf(fields).String(), nil
+	return cache.KeyOf(sorted).String(), nil
 }
 
-// origins collects the facts that files depend on, each once.
-type origins struct {
-	*provenance
-	seen   map[graph.ActionID]bool
-	fields map[cache.Field]bool
-}
-
-func (o *origins) add(name, value string) { o.fields[cache.Field{Name: name, Value: value}] = true }
-
-// file adds what a file is built from. For a source, or the output of a user's command, that is its
-// content.
-func (o *origins) file(name string) error {
-	if a := o.Maker(name); a != nil && !a.Kind.Info().Generates {
-		return o.action(a)
+// contentName returns the name of the field with the content of a file.
+func (p *provenance) contentName(file string) string {
+	if filepath.IsAbs(file) && !strings.HasPrefix(file, p.Graph.BuildDir+"/") {
+		return "file"
 	}
-	d, err := o.Digest(name)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", name, err)
-	}
-	o.content(name, d)
-	return nil
-}
-
-func (o *origins) content(name string, d cache.Digest) {
-	if filepath.IsAbs(name) && !strings.HasPrefix(name, o.Graph.BuildDir+"/") {
-		o.add("file", d.String())
-	} else {
-		o.add("file "+o.placeless(name), d.String())
-	}
-}
-
-// action adds what an action reads, and its tools and arguments.
-func (o *origins) action(a *graph.Action) error {
-	if o.seen[a.ID] {
-		return nil
-	}
-	o.seen[a.ID] = true
-	for _, in := range slices.Concat(a.Reads(), o.discovery.Named(a)) {
-		if err := o.file(in); err != nil {
-			return err
-		}
-	}
-	rec, ok := o.records.Load(a.ID)
-	if !ok {
-		return fmt.Errorf("BUG: %s has no record before the manifest that depends on it", a.Name)
-	}
-	for _, f := range rec.(*cache.Record).Discovered {
-		if !discover.IsCondition(f.Path) {
-			o.content(f.Path, f.Digest)
-		}
-	}
-	for _, t := range a.Tools {
-		o.add("tool "+t, o.Tools[t])
-	}
-	for _, e := range a.Env {
-		o.add("env", o.placeless(e))
-	}
-	// of nvcc: the same whether split or not; of a copy: the command that would build it alone
-	argv := a.Driver().Argv
-	if argv == nil && a.Kind.InProcess() {
-		return nil
-	}
-	if argv == nil {
-		argv = a.Argv
-	}
-	spelled := []string{path.Base(argv[0])}
-	for _, arg := range argv[1:] {
-		spelled = append(spelled, o.placeless(arg))
-	}
-	o.add("command", strings.Join(spelled, "\n"))
-	return nil
+	return "file " + p.placeless(file)
 }
 
 // absolutePath matches an absolute path in an argument: alone, after a one-letter option, or behind

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +34,7 @@ type SplitFailure struct {
 type splitFailures struct {
 	r     *Runner
 	mu    sync.Mutex
-	found []SplitFailure
+	found map[string]SplitFailure // by dry run; of several passes the first by name
 }
 
 // SplitFailures returns the failures that this run found, sorted, one for each dry run.
@@ -41,11 +42,8 @@ func (r *Runner) SplitFailures() []SplitFailure {
 	m := r.splitFailures
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	slices.SortFunc(m.found, func(a, b SplitFailure) int {
-		return strings.Compare(a.Question+a.Pass, b.Question+b.Pass)
-	})
-	return slices.CompactFunc(slices.Clone(m.found), func(a, b SplitFailure) bool {
-		return a.Question == b.Question
+	return slices.SortedFunc(maps.Values(m.found), func(a, b SplitFailure) int {
+		return strings.Compare(a.Question, b.Question)
 	})
 }
 
@@ -71,8 +69,10 @@ func (m *splitFailures) confirm(ctx context.Context, a *graph.Action, res sched.
 		}
 	}
 	m.mu.Lock()
-	m.found = append(m.found, SplitFailure{driver.DryRunKey, pass, said})
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	if f, ok := m.found[driver.DryRunKey]; !ok || pass < f.Pass {
+		m.found[driver.DryRunKey] = SplitFailure{driver.DryRunKey, pass, said}
+	}
 }
 
 // isKnown reports whether a dry run needs no test, because its compiler already runs unsplit, or
@@ -80,8 +80,8 @@ func (m *splitFailures) confirm(ctx context.Context, a *graph.Action, res sched.
 func (m *splitFailures) isKnown(question string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.r.Unsplit[question] ||
-		slices.ContainsFunc(m.found, func(f SplitFailure) bool { return f.Question == question })
+	_, found := m.found[question]
+	return found || m.r.Unsplit[question]
 }
 
 // hasInputs reports whether the files that other actions build for a command exist. A device link

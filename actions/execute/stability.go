@@ -80,19 +80,6 @@ func (s *stability) early(start time.Time) bool {
 	return !start.After(s.Begun.Add(2 * cache.FileTick))
 }
 
-// unchanged reports whether a file has a digest, and had it when a command started. A file that
-// another action of the graph writes may be recent, so its time does not count.
-func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) bool {
-	if s.IsIntermediate(file) {
-		now, err := s.Digest(file)
-		return err == nil && now == d
-	}
-	if s.IsOutput(file) {
-		start = cache.Moment{}
-	}
-	return s.Files.Unchanged(file, d, start)
-}
-
 // tool reports whether the program of a is the one that this kbuild has identified, neither written
 // nor moved into place since. Otherwise an upgrade of the toolkit during a build would store
 // outputs of the new tools under the keys of the old. Programs that the tool starts in turn are not
@@ -113,13 +100,25 @@ func (s *stability) tool(a *graph.Action) bool {
 		!time.Unix(program.Ctim.Unix()).After(s.Begun)
 }
 
-// inputs reports whether the tool and the inputs of a are still those of its key.
+// inputs reports whether the tool and the inputs of a are still those of its key, and were when its
+// command started. A file that another action of the graph writes may be recent, so its time does
+// not count.
 func (s *stability) inputs(a *graph.Action, inputs []cache.FileDigest, start cache.Moment) bool {
 	if !s.tool(a) {
 		return false
 	}
 	for _, in := range inputs {
-		if !s.unchanged(in.Path, in.Digest, start) {
+		if s.IsIntermediate(in.Path) {
+			if now, err := s.Digest(in.Path); err != nil || now != in.Digest {
+				return false
+			}
+			continue
+		}
+		since := start
+		if s.IsOutput(in.Path) {
+			since = cache.Moment{}
+		}
+		if !s.Files.Unchanged(in.Path, in.Digest, since) {
 			return false
 		}
 	}

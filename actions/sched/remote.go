@@ -46,18 +46,12 @@ func (l *loop) watch(i int32, a *graph.Action) {
 		return
 	}
 	here := l.raced[i]
-	t := time.NewTimer(l.opts.Overdue(a))
-	go func() {
-		defer t.Stop()
+	time.AfterFunc(l.opts.Overdue(a), func() {
 		select {
-		case <-t.C:
-			select {
-			case l.overdue <- i:
-			case <-here:
-			}
+		case l.overdue <- i:
 		case <-here:
 		}
-	}()
+	})
 }
 
 // isOverdue marks node i as overdue if it still runs only remotely.
@@ -114,7 +108,7 @@ func (l *loop) joinNow(i int32) {
 func (l *loop) vacate(i int32) {
 	n := &l.nodes[i]
 	if n.place == elsewhere {
-		close(l.raced[i]) // stops the timer of watch
+		close(l.raced[i]) // ends what watch started
 		delete(l.raced, i)
 		return
 	}

@@ -30,8 +30,8 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 	defer cancel()
 	l := &loop{core: c, ctx: ctx, cancel: cancel, opts: opts, runner: r, observer: o,
 		events: make(chan event, 64), maxChecks: opts.Checks,
-		tokens:   tokens{server: opts.Jobserver, arrived: make(chan tokenAnswer, 1)},
-		leases:   leases{broker: opts.Broker, node: nobody, arrived: make(chan leaseAnswer, 1)},
+		grants: grants{server: opts.Jobserver, broker: opts.Broker, node: nobody,
+			arrived: make(chan grant, 1)},
 		solo:     nobody,
 		broken:   map[*graph.Driver]bool{},
 		statuses: map[Status]int{}}
@@ -65,8 +65,7 @@ type event struct {
 // loop drives a core.
 type loop struct {
 	*core
-	tokens    tokens
-	leases    leases
+	grants    grants
 	ctx       context.Context
 	cancel    context.CancelFunc
 	opts      Options
@@ -100,17 +99,15 @@ func (l *loop) run() {
 	}
 	for {
 		l.start()
-		if l.count[checking]+l.count[running] == 0 && !l.tokens.asking && l.leases.node == nobody {
+		if l.count[checking]+l.count[running] == 0 && !l.grants.pending {
 			break
 		}
 		select {
 		case e := <-l.events:
 			l.handle(e)
 			l.drain()
-		case a := <-l.tokens.arrived:
-			l.tokens.answer(a)
-		case a := <-l.leases.arrived:
-			l.leased(a)
+		case a := <-l.grants.arrived:
+			l.answered(a)
 		case <-l.loadTimer:
 			l.loadTimer = nil
 		case i := <-l.overdue:
@@ -156,10 +153,9 @@ func (l *loop) start() {
 	}
 	if l.stopping || l.queued.count == 0 && !l.mayRace() {
 		l.loadTimer = nil
-		l.tokens.unask()
 	}
-	l.unaskLease()
-	l.tokens.giveBack()
+	l.withdrawUnused()
+	l.grants.giveBack()
 }
 
 func (l *loop) startChecks() {

@@ -128,23 +128,6 @@ var llvm = sync.OnceValues(func() (string, bool) {
 	return "", false
 })
 
-// Clangd returns the name of an installed clangd of any version.
-func Clangd(t testing.TB) string {
-	t.Helper()
-	Need(t)
-	names := []string{"clangd"}
-	for n := 30; n > 12; n-- {
-		names = append(names, fmt.Sprint("clangd-", n))
-	}
-	for _, name := range names {
-		if _, err := exec.LookPath(name); err == nil {
-			return name
-		}
-	}
-	Missing(t, "clangd")
-	return ""
-}
-
 // together reports whether all of these programs are installed in one folder.
 func together(names ...string) bool {
 	dirs := map[string]bool{}
@@ -167,26 +150,6 @@ func together(names ...string) bool {
 func ClangCUDA(t testing.TB) string {
 	t.Helper()
 	return clangThat(t, clangCUDA)
-}
-
-// ClangLinksCUDA returns the newest clang++ in PATH whose relocatable CUDA kbuild links, 19 or
-// newer. It skips a test if none compiles an empty source with the toolkit of nvcc.
-func ClangLinksCUDA(t testing.TB) string {
-	t.Helper()
-	Need(t, "nvcc", "ptxas", "nvlink")
-	for n := 30; n >= 19; n-- {
-		name := fmt.Sprint("clang++-", n)
-		if _, err := exec.LookPath(name); err != nil {
-			continue
-		}
-		if printed := clangFault(fmt.Sprint("-", n)); printed != "" {
-			t.Log(printed)
-			continue
-		}
-		return name
-	}
-	t.Skip("cannot be here: no clang++-19 or newer that compiles CUDA")
-	return ""
 }
 
 // ClangHost returns the name of the clang++ of LLVM. It skips a test if that clang cannot compile
@@ -213,11 +176,11 @@ func clangThat(t testing.TB, fault func() string) string {
 // clangCUDA returns the first error of the clang of LLVM for an empty CUDA source.
 var clangCUDA = sync.OnceValue(func() string {
 	suffix, _ := llvm()
-	return clangFault(suffix)
+	return ClangFault(suffix)
 })
 
-// clangFault returns the same for the clang++ with a suffix.
-func clangFault(suffix string) string {
+// ClangFault returns the first error of the clang++ with a suffix for an empty CUDA source, or "".
+func ClangFault(suffix string) string {
 	path := cmp.Or(os.Getenv("CUDA_HOME"), "/usr/lib/cuda")
 	if _, err := os.Stat(path); err != nil {
 		path = "/usr/local/cuda"

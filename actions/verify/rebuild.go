@@ -13,14 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
-// Rebuild implements sched.Runner. The outputs of the second run must have the bytes that the
-// record names. A difference means that the command is not deterministic, or that it has an input
-// that no key covers.
-type Rebuild struct {
-	twice
-	kept   string // folder for outputs that differ
-	differ []Difference
-}
+// The outputs of the second run must have the bytes that the record names. A difference means that
+// the command is not deterministic, or that it has an input that no key covers.
 
 // Difference describes an action whose second run wrote or read something else.
 type Difference struct {
@@ -31,22 +25,22 @@ type Difference struct {
 	Read []string
 }
 
-// NewRebuild returns a Rebuild that runs actions by r, and keeps outputs that differ in folder.
-func NewRebuild(r *execute.Runner, folder string) *Rebuild {
-	v := &Rebuild{kept: folder}
-	v.twice = newTwice(r, v, false)
-	return v
+// NewRebuild returns a Verifier of outputs that runs actions by r, and keeps those that differ in
+// folder.
+func NewRebuild(r *execute.Runner, folder string) *Verifier {
+	r.ExpectReruns()
+	return &Verifier{runner: r, kept: folder}
 }
 
-// Checked returns how many actions ran again so far, and the differences found.
-func (v *Rebuild) Checked() (int, []Difference) {
+// Differences returns how many actions ran again so far, and the differences found.
+func (v *Verifier) Differences() (int, []Difference) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.checked, slices.Clone(v.differ)
 }
 
-// compare compares the second record with the first, and keeps the outputs that differ.
-func (v *Rebuild) compare(again *execute.Rerun) error {
+// compareOutputs compares the second record with the first, and keeps the outputs that differ.
+func (v *Verifier) compareOutputs(again *execute.Rerun) {
 	a := again.Action
 	d := Difference{Action: a, Read: newlyRead(again.First, again.Second)}
 	for i, o := range again.Second.Outputs {
@@ -67,7 +61,6 @@ func (v *Rebuild) compare(again *execute.Rerun) error {
 		defer v.mu.Unlock()
 		v.differ = append(v.differ, d)
 	}
-	return nil
 }
 
 // newlyRead returns the files that the second run read, and the first did not read with this

@@ -49,7 +49,7 @@ func TestRebuild(t *testing.T) {
 		if res := v.Execute(t.Context(), a, nil); res.Status == sched.Failed {
 			t.Fatal(res.Err)
 		}
-		n, differ := v.Checked()
+		n, differ := v.Differences()
 		if n != 1 || len(differ) != 1 || !slices.Equal(differ[0].Outputs, []string{"a.o"}) {
 			t.Fatalf("checked %d, different: %+v", n, differ)
 		}

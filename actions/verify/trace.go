@@ -23,20 +23,12 @@ import (
 // A record is correct if it names all that the command read, and all that it probed and found
 // absent. Dependency files of compilers, and what kbuild concludes from them (Absent), may be wrong
 // or incomplete. No comparison of outputs shows that until a user makes the edit. The kernel knows:
-// Trace runs commands under strace, and compares each path with the record.
+// A trace runs commands under strace, and compares each path with the record.
 //
 // A record covers declared and discovered inputs, paths that must stay absent, and what is below a
 // folder that must. The tools of the action cover a path whose content is part of their
 // fingerprints, or whose appearance makes kbuild query them again. Every other path is a fault,
 // except for the paths that ignored lists.
-
-// Trace implements sched.Runner. Actions that run in kbuild's own process are not traced.
-type Trace struct {
-	twice
-	tools   map[string][]string
-	queried []string
-	found   []Unrecorded
-}
 
 // Unrecorded is a path that a command used and that no record covers.
 type Unrecorded struct {
@@ -45,18 +37,16 @@ type Unrecorded struct {
 	How    string // "read" or "looked for"
 }
 
-// NewTrace returns a Trace that runs actions by r. tools lists the files whose content is part of a
-// fingerprint, by the name of the tool. queried are the paths that make kbuild query the tools
-// again if they appear or, for folders, change.
-func NewTrace(r *execute.Runner, tools map[string][]string, queried []string) *Trace {
-	v := &Trace{tools: tools, queried: queried}
-	v.twice = newTwice(r, v, true)
-	return v
+// NewTrace returns a Verifier of paths that runs actions by r. Actions that run in kbuild's own
+// process are not traced.
+func NewTrace(r *execute.Runner, tools map[string][]string, queried []string) *Verifier {
+	r.ExpectReruns()
+	return &Verifier{runner: r, tools: tools, queried: queried}
 }
 
-// Found returns how many commands ran again, and the paths that no record covers, in the order of
+// Unrecorded returns how many commands ran again, and the paths that no record covers, in the order of
 // actions.
-func (v *Trace) Found() (checked int, found []Unrecorded) {
+func (v *Verifier) Unrecorded() (checked int, found []Unrecorded) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	slices.SortFunc(v.found, func(a, b Unrecorded) int {
@@ -66,8 +56,8 @@ func (v *Trace) Found() (checked int, found []Unrecorded) {
 	return v.checked, slices.Clone(v.found)
 }
 
-// compare compares the paths that the commands of an action used with its record.
-func (v *Trace) compare(again *execute.Rerun) error {
+// comparePaths compares the paths that the commands of an action used with its record.
+func (v *Verifier) comparePaths(again *execute.Rerun) error {
 	known := newPathSet()
 	known.add(again.Known()...)
 	for _, tool := range again.Action.Tools {

@@ -1,5 +1,5 @@
 // Package verify tests whether records are true. It brings a build tree up to date, and runs each
-// action again beside it. Rebuild compares the outputs of the two runs. Trace compares the paths
+// action again beside it. A rebuild compares the outputs of the two runs. A trace compares the paths
 // that the second run used with those that the record names. The build tree keeps the first
 // outputs. How an action runs is known to package execute alone.
 package verify
@@ -14,56 +14,55 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// twice runs actions twice. It is the part of a sched.Runner that Rebuild and Trace share.
-type twice struct {
-	runner *execute.Runner
-	by     comparison
-	traced bool // the second run is under strace
+// Verifier implements sched.Runner: it runs each action twice.
+type Verifier struct {
+	runner   *execute.Runner
+	upToDate sync.Map // bool by graph.ActionID: the first run is that of an earlier build
 
-	mu       sync.Mutex
-	upToDate map[graph.ActionID]bool
-	checked  int // how many actions were compared
-}
+	// A comparison of outputs keeps those that differ in the folder kept. One of paths needs the
+	// files whose content is part of a fingerprint, by tool, and the paths that make kbuild query
+	// the tools again if they appear or, for folders, change.
+	kept    string
+	tools   map[string][]string
+	queried []string
 
-// comparison compares the second run of an action with the first.
-type comparison interface {
-	compare(again *execute.Rerun) error
-}
-
-func newTwice(r *execute.Runner, by comparison, traced bool) twice {
-	r.ExpectReruns()
-	return twice{runner: r, by: by, traced: traced, upToDate: map[graph.ActionID]bool{}}
+	mu      sync.Mutex
+	checked int // how many actions were compared
+	differ  []Difference
+	found   []Unrecorded
 }
 
 // Check implements sched.Runner: every action runs.
-func (v *twice) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
+func (v *Verifier) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
 	res, upToDate := v.runner.Check(ctx, a)
 	if upToDate && res.Status == sched.Failed {
 		return res, true
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.upToDate[a.ID] = upToDate
+	v.upToDate.Store(a.ID, upToDate)
 	return sched.Result{Reason: "to compare"}, false
 }
 
 // Execute implements sched.Runner.
-func (v *twice) Execute(
+func (v *Verifier) Execute(
 	ctx context.Context, a *graph.Action, local <-chan struct{},
 ) sched.Result {
-	v.mu.Lock()
-	upToDate := v.upToDate[a.ID]
-	v.mu.Unlock()
-	if !upToDate {
+	if upToDate, _ := v.upToDate.Load(a.ID); upToDate == false {
 		if res := v.runner.Execute(ctx, a, local); res.Status == sched.Failed {
 			return res
 		}
 	}
-	again, res := v.runner.Rerun(ctx, a, v.traced)
+	traced := v.kept == ""
+	again, res := v.runner.Rerun(ctx, a, traced)
 	if again == nil {
 		return res
 	}
-	if err := errors.Join(v.by.compare(again), again.Close()); err != nil {
+	var err error
+	if traced {
+		err = v.comparePaths(again)
+	} else {
+		v.compareOutputs(again)
+	}
+	if err := errors.Join(err, again.Close()); err != nil {
 		return sched.Result{Status: sched.Failed, Err: err}
 	}
 	v.mu.Lock()

@@ -90,7 +90,7 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	again := verify.NewRebuild(t.Runner, folder)
 	sum, err := p.Run(t, want, again)
 	t.Close()
-	checked, differ := again.Checked()
+	checked, differ := again.Differences()
 	enc := json.NewEncoder(c.out)
 	for _, d := range differ {
 		if c.JSON {
@@ -141,7 +141,7 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	again := verify.NewTrace(t.Runner, files, queried)
 	sum, err := p.Run(t, want, again)
 	t.Close()
-	checked, found := again.Found()
+	checked, found := again.Unrecorded()
 	enc := json.NewEncoder(c.out)
 	for i, u := range found {
 		a := u.Action

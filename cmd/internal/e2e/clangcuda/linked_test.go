@@ -2,7 +2,9 @@ package clangcuda_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -11,11 +13,21 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// linkedProject unpacks testdata/linked.txtar, for a clang++ whose relocatable code is linked.
+// linkedProject unpacks testdata/linked.txtar, for the newest clang++ whose relocatable code kbuild
+// links, 19 or newer, and that compiles an empty source with the toolkit of nvcc.
 func linkedProject(t *testing.T) *example {
 	t.Helper()
 	e := realProject(t, "linked")
-	e.clang = tooltest.ClangLinksCUDA(t)
+	tooltest.Need(t, "nvcc", "ptxas", "nvlink")
+	for n := 30; n >= 19; n-- {
+		e.clang = fmt.Sprint("clang++-", n)
+		if _, err := exec.LookPath(e.clang); err == nil && tooltest.ClangFault(fmt.Sprint("-", n)) == "" {
+			break
+		}
+		if n == 19 {
+			t.Skip("cannot be here: no clang++-19 or newer that compiles CUDA")
+		}
+	}
 	e.Edit("kernels.hcl", "clang++-19", e.clang)
 	return e
 }
