@@ -77,13 +77,12 @@ func (cmd initCmd) Run(c *cli) error {
 
 // read reads the project or the other build.
 func (cmd initCmd) read(c *cli) (*importer.Build, error) {
-	say := func(text string) { c.say("kbuild: %s", text) }
 	if cmd.From != "" {
 		root := ""
 		if c.Dir != "." {
 			root, _ = filepath.Abs(c.Dir)
 		}
-		b, err := importer.Find(c.seen(cmd.From), root, say)
+		b, err := importer.Find(c.seen(cmd.From), root, c)
 		if err != nil {
 			return nil, usagef("%v", err)
 		}
@@ -101,7 +100,7 @@ func (cmd initCmd) read(c *cli) (*importer.Build, error) {
 	if cmd.Sources {
 		b, err = importer.ReadSources(c.Dir, searched())
 	} else {
-		b, err = importer.Read(c.Dir, searched(), say)
+		b, err = importer.Read(c.Dir, searched(), c)
 	}
 	if err != nil {
 		return nil, usagef("%v", err)

@@ -25,7 +25,6 @@ type cmakeTree struct {
 	replies   []targetReply
 	byID      map[string]*targetReply
 	objects   map[string][]*Group // of object libraries, by name
-	oldCUDA   []string            // CUDA sources compiled by custom commands
 }
 
 // otherWays tells users what to do where CMake does not help.
@@ -34,7 +33,7 @@ const otherWays = "configure it yourself and run `kbuild init --from BUILD`, " +
 
 // readProject configures a CMake project in a temporary folder, and reads that. CMake finds the CUDA
 // toolkit and the host compiler that kbuild finds, unless the environment names others.
-func readProject(dir string, m Machine, say func(string)) (*Build, error) {
+func readProject(dir string, m Machine, ui UI) (*Build, error) {
 	program, err := exec.LookPath("cmake")
 	if err != nil {
 		return nil, fmt.Errorf("%s has a CMakeLists.txt, and cmake is not installed. Install it, or %s",
@@ -45,7 +44,7 @@ func readProject(dir string, m Machine, say func(string)) (*Build, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(tree)
-	say(fmt.Sprintf("running %s in %s, which runs the project's CMake code. "+
+	ui.Say(fmt.Sprintf("running %s in %s, which runs the project's CMake code. "+
 		"`kbuild init --sources` runs nothing", program, tree))
 	var env []string
 	own := os.Getenv("CUDAHOSTCXX") == "" && os.Getenv("CUDACXX") == "" && m.NVCC != ""
@@ -56,7 +55,7 @@ func readProject(dir string, m Machine, say func(string)) (*Build, error) {
 	if err := ask(tree, program, args, env); err != nil {
 		return nil, fmt.Errorf("%w\nHelp CMake, or %s", err, otherWays)
 	}
-	b, err := readCMake(tree, dir, say)
+	b, err := readCMake(tree, dir, ui)
 	if err != nil {
 		return nil, fmt.Errorf("%w\nHelp CMake, or %s", err, otherWays)
 	}
@@ -70,15 +69,15 @@ func readProject(dir string, m Machine, say func(string)) (*Build, error) {
 }
 
 // readCMake reads a CMake build tree with the help of CMake's file API.
-func readCMake(dir, root string, say func(string)) (*Build, error) {
-	cache := cmakeCache(dir)
+func readCMake(dir, root string, ui UI) (*Build, error) {
+	cache := variables(filepath.Join(dir, "CMakeCache.txt"))
 	idx, exists, err := reply(dir)
 	if err == nil && !exists {
 		program := cache["CMAKE_COMMAND"]
 		if _, err := os.Stat(program); err != nil {
 			program = "cmake"
 		}
-		say(fmt.Sprintf("running %s %s, which writes what it knows of the build", program, dir))
+		ui.Say(fmt.Sprintf("running %s %s, which writes what it knows of the build", program, dir))
 		if err = ask(dir, program, []string{dir}, nil); err == nil {
 			idx, exists, err = reply(dir)
 		}
@@ -107,10 +106,6 @@ func readCMake(dir, root string, say func(string)) (*Build, error) {
 			return nil, err
 		}
 	}
-	if len(t.oldCUDA) > 0 && !slices.ContainsFunc(t.Targets, (*Target).hasDevice) {
-		return nil, fmt.Errorf("%s does not say how %s are compiled: by commands of the project, such as those of find_package(CUDA). "+
-			"Enable CMake's language CUDA in CMakeLists.txt, or draft from the sources alone with `kbuild init --sources`", t.From, strings.Join(t.oldCUDA, ", "))
-	}
 	t.runtimes()
 	t.others()
 	return t.finish()
@@ -123,20 +118,10 @@ func (t *cmakeTree) read(idx index) error {
 	if err := readJSON(filepath.Join(folder, idx.file("codemodel")), &model); err != nil {
 		return err
 	}
-	if len(model.Configurations) == 0 {
-		return fmt.Errorf("%s: CMake tells of no configuration", t.dir)
+	if n := len(model.Configurations); n != 1 {
+		return fmt.Errorf("%s has %d configurations, and kbuild init reads one: use the generator Ninja or Unix Makefiles", t.dir, n)
 	}
 	c := model.Configurations[0]
-	for _, other := range model.Configurations {
-		if other.Name == "Release" {
-			c = other
-		}
-	}
-	for _, other := range model.Configurations {
-		if other.Name != c.Name {
-			t.note("", "the configuration %s: this is %s", other.Name, c.Name)
-		}
-	}
 	t.source, t.dir = model.Paths.Source, model.Paths.Build
 	t.Root, t.trees = cmp.Or(t.Root, t.source), []string{t.dir}
 	t.makefiles = strings.Contains(idx.CMake.Generator.Name, "Makefiles")
@@ -368,9 +353,6 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 	for _, s := range r.Sources {
 		if s.CompileGroupIndex == nil && manifest.LanguageOf(s.Path) != "" && !out.has(t.rel(t.source, s.Path)) {
 			unread = append(unread, s.Path)
-			if manifest.LanguageOf(s.Path) == "cuda" {
-				t.oldCUDA = appendNew(t.oldCUDA, s.Path)
-			}
 		}
 		if s.CompileGroupIndex != nil || path.Ext(s.Path) != ".o" && path.Ext(s.Path) != ".ptx" {
 			continue
@@ -383,7 +365,7 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 	}
 	if len(unread) > 0 {
 		t.note(r.Name, "%s: CMake does not say how they are compiled. Where find_package(CUDA) has them compiled, as before CMake 3.9, "+
-			"write a target for them", strings.Join(unread, ", "))
+			"enable the language CUDA in CMakeLists.txt, or write a target for them", strings.Join(unread, ", "))
 	}
 	for _, d := range r.Dependencies {
 		of := t.byID[d.ID]

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -52,7 +50,7 @@ func readCommands(file, root string) (*Build, error) {
 	for _, c := range list {
 		b.addTree(c.Directory)
 	}
-	b.note("", "links: compile_commands.json has none. Sources of one folder that are compiled alike are a library here; write the programs and the shared libraries by hand")
+	b.note("", "links: compile_commands.json has none. Sources of one folder are a library here; write the programs and the shared libraries by hand")
 	for _, c := range list {
 		if err := b.compileCommand(c); err != nil {
 			b.note("", "%s: %v", b.rel(c.Directory, c.File), err)
@@ -61,26 +59,20 @@ func readCommands(file, root string) (*Build, error) {
 	return b.finish()
 }
 
-// commonRoot returns the root of the project. That is the file's folder or its parent, if one of
-// them contains all sources. Otherwise it is the root of their git checkout, or the nearest folder
-// that contains all of them.
+// commonRoot returns the root of the project: a folder that contains all sources, and is the file's
+// folder, its parent, or a git checkout; else the nearest folder that contains them.
 func commonRoot(dir string, list []command) string {
-	common := ""
-	for i, c := range list {
-		if common == "" || i == 0 {
-			common = filepath.Dir(c.File)
-		}
+	common := dir
+	if len(list) > 0 {
+		common = filepath.Dir(list[0].File)
+	}
+	for _, c := range list {
 		for !strings.HasPrefix(c.File, strings.TrimSuffix(common, "/")+"/") {
 			common = filepath.Dir(common)
 		}
 	}
-	for _, d := range []string{dir, filepath.Dir(dir)} {
-		if strings.HasPrefix(common+"/", d+"/") && d != "/" {
-			return d
-		}
-	}
-	for d := common; d != "/" && d != "."; d = filepath.Dir(d) {
-		if _, err := os.Stat(filepath.Join(d, ".git")); err == nil {
+	for d := common; d != "/"; d = filepath.Dir(d) {
+		if d == dir || d == filepath.Dir(dir) || exists(d, ".git") {
 			return d
 		}
 	}
@@ -180,31 +172,21 @@ func libraryName(dir string) string {
 	return plainName(strings.ReplaceAll(dir, "/", "_"))
 }
 
-// collect adds a source to a library of its folder with equal options, or to a new one.
+// collect adds a source to the library of its folder, or to a module.
 func (b *Build) collect(name string, g *Group, source string) {
-	unlike := 1
-	for _, t := range b.Targets {
-		if t.Name != name && !strings.HasPrefix(t.Name, name+"_part") {
-			continue
-		}
-		g.Sources = t.Groups[0].Sources
-		if g.Emit == "" && reflect.DeepEqual(g, t.Groups[0]) {
-			if slices.Contains(g.Sources, source) {
-				b.note(t.Name, "%s is compiled twice", source)
-			} else {
-				t.Groups[0].Sources = append(t.Groups[0].Sources, source)
-			}
-			return
-		}
-		unlike++
-	}
-	t := &Target{Name: name, Kind: "library", Emit: g.Emit, Groups: []*Group{g}}
-	if g.Emit != "" {
-		t.Kind = "module"
-	}
-	if unlike > 1 {
-		t.Name = fmt.Sprintf("%s_part%d", name, unlike)
-	}
 	g.Sources = []string{source}
-	b.Targets = append(b.Targets, t)
+	if g.Emit != "" {
+		b.Targets = append(b.Targets, &Target{Name: plainName(name + "_" + stem(source)), Kind: "module", Emit: g.Emit, Groups: []*Group{g}})
+		return
+	}
+	i := slices.IndexFunc(b.Targets, func(t *Target) bool { return t.Name == name && t.Kind == "library" })
+	if i < 0 {
+		i = len(b.Targets)
+		b.Targets = append(b.Targets, &Target{Name: name, Kind: "library"})
+	}
+	if b.Targets[i].has(source) {
+		b.note(name, "%s is compiled twice", source)
+		return
+	}
+	b.Targets[i].join(g)
 }

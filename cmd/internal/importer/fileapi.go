@@ -150,35 +150,15 @@ func ask(dir, program string, args, env []string) error {
 	return fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, text)
 }
 
-// cmakeCache returns the variables in CMakeCache.txt.
-func cmakeCache(dir string) map[string]string {
-	values := map[string]string{}
-	text, err := regular.Read(filepath.Join(dir, "CMakeCache.txt"))
-	if err != nil {
-		return values
-	}
-	for line := range strings.Lines(string(text)) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if name, _, typed := strings.Cut(name, ":"); ok && typed && !strings.HasPrefix(name, "#") && !strings.HasPrefix(name, "//") {
-			values[name] = value
-		}
-	}
-	return values
-}
+var variableRE = pattern(`(?m)^\s*(?:set\((\w+) "(.*)"\)|(\w+):\w+=(.*?))\s*$`)
 
-// variables returns the variables that a CMake file sets, such as
+// variables returns the variables of a file that CMake writes: CMakeCache.txt, or
 // CMakeFiles/3.25.1/CMakeCUDACompiler.cmake.
 func variables(file string) map[string]string {
 	values := map[string]string{}
-	text, err := regular.Read(file)
-	if err != nil {
-		return values
-	}
-	for line := range strings.Lines(string(text)) {
-		call, ok := strings.CutPrefix(strings.TrimSpace(line), "set(")
-		if name, value, both := strings.Cut(strings.TrimSuffix(call, ")"), ` "`); ok && both {
-			values[name] = strings.TrimSuffix(value, `"`)
-		}
+	text, _ := regular.Read(file)
+	for _, m := range variableRE().FindAllStringSubmatch(string(text), -1) {
+		values[m[1]+m[3]] = m[2] + m[4]
 	}
 	return values
 }
@@ -201,14 +181,6 @@ func readRules(dir string) (rules, error) {
 		compile, err := regular.Read(filepath.Join(dir, "CMakeFiles/rules.ninja"))
 		if err != nil {
 			return r, err
-		}
-		configurations, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "CMakeFiles/[ci][om][mp]*.ninja")) // of Ninja Multi-Config
-		for _, file := range configurations {
-			more, err := regular.Read(file)
-			if err != nil {
-				return r, err
-			}
-			text = append(text, more...)
 		}
 		r.ninja(string(text), string(compile))
 		return r, nil

@@ -22,6 +22,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
 )
 
+// UI shows what runs.
+type UI interface{ Say(text string) }
+
 // Build is a build of another tool.
 type Build struct {
 	Root    string // where the manifest will be, absolute
@@ -88,20 +91,20 @@ type Group struct {
 }
 
 // Read reads the folder of a project: by CMake if it has a CMakeLists.txt, by make if it has a
-// Makefile whose default goal compiles something, else the sources alone. say reports what runs.
-func Read(dir string, m Machine, say func(string)) (*Build, error) {
+// Makefile whose default goal compiles something, else the sources alone.
+func Read(dir string, m Machine, ui UI) (*Build, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "CMakeLists.txt")); err == nil {
-		return readProject(dir, m, say)
+	if exists(dir, "CMakeLists.txt") {
+		return readProject(dir, m, ui)
 	}
 	for _, makefile := range []string{"GNUmakefile", "makefile", "Makefile"} {
-		if _, err := os.Stat(filepath.Join(dir, makefile)); err != nil {
+		if !exists(dir, makefile) {
 			continue
 		}
-		say(fmt.Sprintf("running make -n, which runs no recipe but $(shell) of %s. `kbuild init --sources` runs nothing", makefile))
+		ui.Say(fmt.Sprintf("running make -n, which runs no recipe but $(shell) of %s. `kbuild init --sources` runs nothing", makefile))
 		b, err := readMake(dir, makefile, m)
 		if b != nil {
 			return b, err
@@ -109,22 +112,18 @@ func Read(dir string, m Machine, say func(string)) (*Build, error) {
 		if err == nil {
 			err = errNone
 		}
-		say(fmt.Sprintf("make -n does not help (%v), so the sources alone are read", err))
+		ui.Say(fmt.Sprintf("make -n does not help (%v), so the sources alone are read", err))
 		break
 	}
 	return ReadSources(dir, m)
 }
 
 // Find reads a CMake build tree, a folder with a compile_commands.json, or such a file. root is the
-// folder for the manifest; "" means that the build determines it. say reports slow steps.
-func Find(dir, root string, say func(string)) (*Build, error) {
+// folder for the manifest; "" means that the build determines it.
+func Find(dir, root string, ui UI) (*Build, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
-	}
-	is := func(name string) bool {
-		_, err := os.Stat(filepath.Join(dir, name))
-		return err == nil
 	}
 	info, err := os.Stat(dir)
 	switch {
@@ -132,12 +131,17 @@ func Find(dir, root string, say func(string)) (*Build, error) {
 		return nil, fmt.Errorf("--from %s: there is no such file or folder", dir)
 	case !info.IsDir():
 		return readCommands(dir, root)
-	case is("CMakeCache.txt") || is(".cmake/api"):
-		return readCMake(dir, root, say)
-	case is(commandsFile):
+	case exists(dir, "CMakeCache.txt") || exists(dir, ".cmake/api"):
+		return readCMake(dir, root, ui)
+	case exists(dir, commandsFile):
 		return readCommands(filepath.Join(dir, commandsFile), root)
 	}
 	return nil, fmt.Errorf("--from %s is no build tree: CMakeCache.txt, .cmake/api and %s were looked for. Run cmake there first, or name a compile_commands.json", dir, commandsFile)
+}
+
+func exists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
 }
 
 // note records something that is not carried over, once. target may be "".

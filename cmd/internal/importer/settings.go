@@ -38,9 +38,8 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 	if lto {
 		b.set("host_lto", `"full"`)
 	}
-	includes := s.commonIncludes(t)
-	s.includes[t.Name] = includes
-	b.list("includes", includes)
+	includes := commonIncludes(t)
+	b.list(map[bool]string{true: "includes", false: "private_includes"}[s.Draft], includes)
 	var list []groupOverrides
 	for _, g := range t.Groups {
 		list = append(list, s.say(g, first, std[g.Language], includes, lto))
@@ -104,28 +103,15 @@ func (s *shaper) standards(b *block, t *Target, first *Group) map[string]string 
 	return std
 }
 
-// commonIncludes returns the longest common prefix of the groups' include folders. All targets that
-// depend on this one inherit it, so each of them must search these folders too.
-func (s *shaper) commonIncludes(t *Target) []string {
+// commonIncludes returns the longest common prefix of the groups' include folders.
+func commonIncludes(t *Target) []string {
 	common := t.Groups[0].Includes
-	cut := func(n int) { common = common[:n] }
 	for _, g := range t.Groups[1:] {
 		n := 0
 		for n < len(common) && n < len(g.Includes) && common[n] == g.Includes[n] {
 			n++
 		}
-		cut(n)
-	}
-	if s.Draft { // the sources of a draft find their headers in whatever order
-		return common
-	}
-	for _, u := range s.users[t.Name] {
-		for i, dir := range common {
-			if !slices.Contains(s.includes[u.Name], dir) {
-				cut(i)
-				break
-			}
-		}
+		common = common[:n]
 	}
 	return common
 }

@@ -32,9 +32,7 @@ type shaper struct {
 	doc      *Document
 	targets  []*Target
 	byName   map[string]*Target
-	gencodes map[string]string   // block name by code
-	includes map[string][]string // of converted targets, by name
-	users    map[string][]*Target
+	gencodes map[string]string // block name by code
 	prebuilt map[string]*block
 	whole    map[string]bool // archives that all users link whole; see Target.Whole
 	lto      bool
@@ -43,8 +41,7 @@ type shaper struct {
 // Manifest returns a manifest for the build.
 func (b *Build) Manifest() *Document {
 	s := &shaper{Build: b, doc: &Document{}, byName: map[string]*Target{}, gencodes: map[string]string{},
-		includes: map[string][]string{}, users: map[string][]*Target{}, prebuilt: map[string]*block{},
-		whole: map[string]bool{}}
+		prebuilt: map[string]*block{}, whole: map[string]bool{}}
 	s.doc.Head = []string{"kernels.hcl: written by kbuild init, from " + b.From + ".",
 		"See kbuild's docs/init.md and docs/manifest.md."}
 	s.doc.Lost = "Not carried over"
@@ -64,7 +61,7 @@ func (b *Build) Manifest() *Document {
 	s.closeDeps()
 	s.wholeArchives()
 	blocks := map[*Target]*block{}
-	for _, t := range s.usersFirst() {
+	for _, t := range s.targets {
 		blocks[t] = s.shape(t)
 	}
 	s.toolchain()
@@ -205,13 +202,8 @@ func (s *shaper) closeDeps() {
 					return true
 				}
 			}
-			return s.closure(s.byName[d])[t.Name]
+			return s.dependsOn(s.byName[d], t.Name)
 		})
-	}
-	for _, t := range s.targets {
-		for name := range s.closure(t) {
-			s.users[name] = append(s.users[name], t)
-		}
 	}
 }
 
@@ -236,40 +228,15 @@ func (s *shaper) wholeArchives() {
 	}
 }
 
-// closure returns all targets that a target depends on.
-func (s *shaper) closure(t *Target) map[string]bool {
-	all := map[string]bool{}
-	var walk func(t *Target)
-	walk = func(t *Target) {
-		for _, d := range t.Deps {
-			if !all[d] {
-				all[d] = true
-				walk(s.byName[d])
-			}
+// dependsOn reports whether a target depends on a named one.
+func (s *shaper) dependsOn(t *Target, name string) bool {
+	todo := slices.Clone(t.Deps)
+	for i := 0; i < len(todo); i++ {
+		for _, d := range s.byName[todo[i]].Deps {
+			todo = appendNew(todo, d)
 		}
 	}
-	walk(t)
-	return all
-}
-
-// usersFirst returns the targets ordered so that users come before their dependencies.
-func (s *shaper) usersFirst() (order []*Target) {
-	done := map[*Target]bool{}
-	var visit func(t *Target)
-	visit = func(t *Target) {
-		if done[t] {
-			return
-		}
-		done[t] = true
-		for _, u := range s.users[t.Name] {
-			visit(u)
-		}
-		order = append(order, t)
-	}
-	for _, t := range s.targets {
-		visit(t)
-	}
-	return order
+	return slices.Contains(todo, name)
 }
 
 // shape builds the block of a target.

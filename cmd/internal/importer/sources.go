@@ -96,10 +96,9 @@ type missing struct{ header, at string }
 // draft is a target with its sources.
 type draft struct {
 	*Target
-	dir       string
-	sources   []*source
-	libraries []*draft // that it links
-	cross     string   // why its device code is relocatable
+	dir     string
+	sources []*source
+	cross   string // why its device code is relocatable
 }
 
 var (
@@ -441,7 +440,6 @@ func (t *tree) drafts() []*draft {
 				near := l.dir == p.dir || len(libraries) == 1 || l.serves(todo[i])
 				if near && linkable(todo, l.sources) && !slices.Contains(p.Deps, l.Name) {
 					p.Deps = append(p.Deps, l.Name)
-					p.libraries = append(p.libraries, l)
 					todo = append(todo, l.sources...)
 				}
 			}
@@ -589,16 +587,6 @@ func (t *tree) complete(d *draft) {
 			g.Includes = appendNew(g.Includes, dir)
 		}
 		g.Host = host
-	}
-	runtime := d.Kind == "executable"
-	for _, part := range append(d.libraries, d) {
-		for _, s := range part.sources {
-			runtime = runtime && s.language != "cuda" && s.language != "hip"
-		}
-	}
-	uses := func(s *source) bool { return s.system["cuda_runtime.h"] || s.system["cuda_runtime_api.h"] }
-	if runtime && slices.ContainsFunc(d.sources, uses) { // kbuild links it with device code only
-		d.Libs = append(d.Libs, "cudart")
 	}
 	slices.Sort(d.Libs)
 	d.Libs = slices.Compact(d.Libs)
