@@ -1,20 +1,20 @@
-// Package advice explains messages of compilers and linkers that have one likely cause, in the
-// terms of the manifest. It reports which target defines a missing symbol, or which folder has a
-// missing header. It reads the outputs of the build, and refuses to guess: without evidence it adds
-// nothing to the message.
+// Package advice says what to do about a failed command in the terms of the manifest. Toolchains
+// know what the messages report (vendors.Explain); this package finds the target that defines a
+// missing symbol, or the folder that has a missing header. It reads the outputs of the build, and
+// refuses to guess: without evidence it adds nothing to the message.
 package advice
 
 import (
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // Failure describes a failed command and its build.
@@ -34,60 +34,47 @@ const most = 4
 
 // Help returns sentences, the most useful first, or none without evidence.
 func (f *Failure) Help() (help []string) {
-	for _, r := range rules() {
-		found := r.re.FindAllStringSubmatch(f.Said, 1000)
-		if found == nil {
-			continue
-		}
-		for _, h := range r.say(f, found) {
+	add := func(advice ...string) {
+		for _, h := range advice {
 			if !slices.Contains(help, h) && len(help) < most {
 				help = append(help, h)
 			}
 		}
 	}
+	faults := vendors.Explain(f.Action, f.Said)
+	resolved := map[toolchain.FaultKind]bool{}
+	for _, fault := range faults {
+		switch {
+		case fault.Kind == toolchain.Advised:
+			var names []string
+			for _, n := range fault.Names {
+				names = append(names, modules.Demangled(n))
+			}
+			add(strings.NewReplacer("{names}", list(names), "{are}", are(names)).Replace(fault.Advice))
+		case fault.Kind == toolchain.Twice:
+			add(f.twice(fault)...)
+		case resolved[fault.Kind]:
+		case fault.Kind == toolchain.Undefined:
+			add(f.undefined(faults)...)
+		case fault.Kind == toolchain.NoHeader:
+			add(f.headers(names(faults, fault.Kind))...)
+		case fault.Kind == toolchain.NoLibrary:
+			add(f.libraries(names(faults, fault.Kind))...)
+		}
+		resolved[fault.Kind] = true
+	}
 	return help
 }
 
-// rule is a message and the advice for all its matches.
-type rule struct {
-	re  *regexp.Regexp
-	say func(f *Failure, found [][]string) []string
+// names returns the names in the faults of a kind, each once.
+func names(faults []toolchain.Fault, kind toolchain.FaultKind) (all []string) {
+	for _, f := range faults {
+		if f.Kind == kind && !slices.Contains(all, f.Names[0]) {
+			all = append(all, f.Names[0])
+		}
+	}
+	return all
 }
-
-// rules are sorted by usefulness: for a failed link, advice on missing symbols precedes advice on
-// duplicate ones.
-var rules = sync.OnceValue(func() []rule {
-	of := func(re string, say func(f *Failure, found [][]string) []string) rule {
-		return rule{regexp.MustCompile(`(?m)` + re), say}
-	}
-	return []rule{
-		of(`Undefined reference to '([^']+)'(?: in '([^']+)')?`, (*Failure).undefinedInDevice),
-		of(`Unresolved extern (?:function|variable) '([^']+)'`, (*Failure).otherFile),
-		of(`lld: error: undefined (?:\w+ )?symbol: (.+)`, (*Failure).otherFile),
-		of("undefined reference to [`']([^']+)'", (*Failure).undefinedInHost),
-		of(`Multiple definition of '([^']+)' in '([^']+)', first defined in '([^']+)'`, (*Failure).twice),
-		of(`Linking globals named '([^']+)': symbol multiply defined`, (*Failure).twiceInLTO),
-		of("multiple definition of [`']([^']+)'", (*Failure).twiceInHost),
-		of(`(?:fatal )?error: '?([^\s':]+)'?:? (?:No such file or directory|file not found)`, (*Failure).header),
-		of(`could not open source file "([^"]+)"`, (*Failure).header),
-		of(`cannot find -l(\S+?)(?::|$|\s)`, (*Failure).library),
-		of(`<<<`, (*Failure).launch),
-		of(`Entry function '([^']+)' uses too much shared data \(0x([0-9a-f]+) bytes(?: \+ 0x[0-9a-f]+ bytes system)?, 0x([0-9a-f]+) max\)`, (*Failure).sharedMemory),
-		of(`(?:Feature|Instruction|Modifier) '([^']+)' requires .target (sm_\d+)\w* or higher`, (*Failure).newerArch),
-		of(`identifier "(__\w+)" is undefined`, (*Failure).intrinsic),
-		of(`no instance of overloaded function "atomicAdd" matches[^\n]*\n[^\n]*argument types are: \(double \*`, (*Failure).atomicDouble),
-		of(`unsupported (GNU|clang) version`, (*Failure).hostCompiler),
-		of(`annotation on lambda requires --extended-lambda`, (*Failure).extendedLambda),
-		of(`The closure type for a lambda .* '-+(?:expt-)?extended-lambda' is specified`, (*Failure).plainLambda),
-		of(`calling a constexpr __host__ function\("([^"]+)"\).*--expt-relaxed-constexpr`, (*Failure).relaxedConstexpr),
-		of(`kernel launch from __device__ or __global__ functions requires separate compilation`, (*Failure).nestedLaunch),
-		of(`Value '([^']+)' is not defined for option 'std'`, (*Failure).standard),
-		of(`nvcc fatal\s*: Unknown option '([^']+)'`, (*Failure).unknownOption),
-	}
-})
-
-// readable returns a symbol as in its source.
-func readable(symbol string) string { return modules.Demangled(symbol) }
 
 // list joins names: "a, b and c". It shortens long lists.
 func list(names []string) string {
@@ -171,14 +158,4 @@ func at(label string, pos graph.Pos) string {
 		return label
 	}
 	return label + " (" + pos.String() + ")"
-}
-
-// unique returns the texts of a group, each once.
-func unique(found [][]string, group int) (out []string) {
-	for _, m := range found {
-		if !slices.Contains(out, m[group]) {
-			out = append(out, m[group])
-		}
-	}
-	return out
 }

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -17,9 +16,9 @@ import (
 // manyFiles limits a walk through the project: advice may take a second, not more.
 const manyFiles = 20000
 
-// header explains headers that were not found.
-func (f *Failure) header(found [][]string) (help []string) {
-	for _, name := range unique(found, 1) {
+// headers explains headers that were not found.
+func (f *Failure) headers(names []string) (help []string) {
+	for _, name := range names {
 		if path.IsAbs(name) || strings.HasSuffix(name, ".o") {
 			continue
 		}
@@ -43,7 +42,7 @@ func (f *Failure) header(found [][]string) (help []string) {
 			}
 			help = append(help, fmt.Sprintf("%s is in %s: add includes = [%q] to %s", name, where, dir, f.Action.Target))
 		}
-		if len(dirs) == 0 && ofToolkit().MatchString(name) {
+		if len(dirs) == 0 && ofToolkit(name) {
 			help = append(help, fmt.Sprintf(missingPart, name))
 		}
 	}
@@ -64,10 +63,10 @@ func (f *Failure) generator(name string) *graph.Action {
 	return nil
 }
 
-// ofToolkit matches libraries of a CUDA toolkit, and their headers.
-var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(cu(blas|fft|rand|solver|sparse|file|pti)|npp|nv(rtc|jpeg|JitLink|fatbin|ml))`)
-})
+// ofToolkit reports whether a name is that of a library of a CUDA toolkit, or of its header.
+func ofToolkit(name string) bool {
+	return regexp.MustCompile(`^(cu(blas|fft|rand|solver|sparse|file|pti)|npp|nv(rtc|jpeg|JitLink|fatbin|ml))`).MatchString(name)
+}
 
 const missingPart = `%s is a part of the CUDA toolkit that is not installed: install the toolkit's package of it ` +
 	`(development files), or name it in parts of toolchain "cuda" where that has from = "pypi"`
@@ -124,20 +123,21 @@ func (f *Failure) find(name string) (files []string) {
 	return files
 }
 
-// library explains libraries that a link did not find.
-func (f *Failure) library(found [][]string) (help []string) {
-	for _, name := range unique(found, 1) {
-		switch target, file := f.target(name), f.archive(name); {
+// libraries explains libraries that a link did not find.
+func (f *Failure) libraries(names []string) (help []string) {
+	for _, name := range names {
+		files := append(f.find("lib"+name+".a"), f.find("lib"+name+".so")...)
+		switch target := f.target(name); {
 		case target != "":
 			help = append(help, fmt.Sprintf("%s is a target of this project: %s, and leave -l%s out", target, f.depend(target), name))
-		case file != "":
-			help = append(help, fmt.Sprintf("%s is there: declare it as a prebuilt, and add that to the deps of %s in place of -l%s", file, f.Action.Target, name))
+		case files != nil:
+			help = append(help, fmt.Sprintf("%s is there: declare it as a prebuilt, and add that to the deps of %s in place of -l%s", files[0], f.Action.Target, name))
 		default:
 			if real := withoutLink(name); real != "" {
 				help = append(help, fmt.Sprintf("%s is there, but not the lib%s.so that links take: install the development package of the library", real, name))
 			} else if near := f.misspelt(name); near != "" {
 				help = append(help, fmt.Sprintf("no library is called %s; did you mean %q in the libs of %s?", name, near, f.Action.Target))
-			} else if ofToolkit().MatchString(name) {
+			} else if ofToolkit(name) {
 				help = append(help, fmt.Sprintf(missingPart, name))
 			}
 		}
@@ -155,15 +155,6 @@ func (f *Failure) target(name string) string {
 			if base := path.Base(o); base == "lib"+name+".a" || base == "lib"+name+".so" {
 				return a.Target
 			}
-		}
-	}
-	return ""
-}
-
-func (f *Failure) archive(name string) string {
-	for _, base := range []string{"lib" + name + ".a", "lib" + name + ".so"} {
-		if files := f.find(base); len(files) > 0 {
-			return files[0]
 		}
 	}
 	return ""

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // The host's half of an object has a symbol for each device function that others may call. cudafe++
@@ -29,7 +31,7 @@ type definer struct {
 func (f *Failure) definers(symbols []string) (found []*definer, left []string) {
 	want := map[string]bool{}
 	for _, s := range symbols {
-		want[s], want[readable(s)] = true, true
+		want[s], want[modules.Demangled(s)] = true, true
 	}
 	has, linked := map[string]bool{}, f.linked()
 	for a := range f.Actions {
@@ -39,7 +41,7 @@ func (f *Failure) definers(symbols []string) (found []*definer, left []string) {
 			}
 			d := &definer{source: a.Name, target: a.Target, mode: a.Mode, pos: a.Pos, linked: slices.Contains(linked, o)}
 			for _, s := range definedIn(f.abs(o)) {
-				if name := readable(s); want[s] || want[name] {
+				if name := modules.Demangled(s); want[s] || want[name] {
 					d.symbols = append(d.symbols, name)
 					has[s], has[name] = true, true
 				}
@@ -50,8 +52,8 @@ func (f *Failure) definers(symbols []string) (found []*definer, left []string) {
 		}
 	}
 	for _, s := range symbols {
-		if !has[s] && !has[readable(s)] && !slices.Contains(left, readable(s)) {
-			left = append(left, readable(s))
+		if !has[s] && !has[modules.Demangled(s)] && !slices.Contains(left, modules.Demangled(s)) {
+			left = append(left, modules.Demangled(s))
 		}
 	}
 	return found, left
@@ -81,27 +83,20 @@ func definedIn(file string) (out []string) {
 	return out
 }
 
-// undefinedInDevice explains device functions that a device link does not find.
-func (f *Failure) undefinedInDevice(found [][]string) (help []string) {
-	if f.Action.Work.Link != nil && f.Action.Link().Check {
+// undefined explains functions that a link does not find.
+func (f *Failure) undefined(faults []toolchain.Fault) (help []string) {
+	if f.Action.Link().Check {
 		return nil // the error of that link says it
 	}
-	symbols := unique(found, 1)
-	users := map[string][]string{}
-	for _, m := range found {
-		if a := f.Maker(m[2]); a != nil && !slices.Contains(users[readable(m[1])], a.Name) {
-			users[readable(m[1])] = append(users[readable(m[1])], a.Name)
+	symbols, users := names(faults, toolchain.Undefined), map[string][]string{}
+	for _, fault := range faults {
+		for _, file := range fault.Files {
+			name := modules.Demangled(fault.Names[0])
+			if a := f.Maker(file); fault.Kind == toolchain.Undefined && a != nil && !slices.Contains(users[name], a.Name) {
+				users[name] = append(users[name], a.Name)
+			}
 		}
 	}
-	return f.undefined(symbols, users)
-}
-
-// undefinedInHost explains undefined host functions, as ld prints them.
-func (f *Failure) undefinedInHost(found [][]string) []string {
-	return f.undefined(unique(found, 1), nil)
-}
-
-func (f *Failure) undefined(symbols []string, users map[string][]string) (help []string) {
 	definers, left := f.definers(symbols)
 	for _, d := range definers {
 		name := list(d.symbols) + f.used(d.symbols, users) + " " + are(d.symbols) + " defined in " + d.source + " of " + at(d.target, d.pos)
@@ -139,39 +134,30 @@ func (f *Failure) brings(target string) bool {
 	return false
 }
 
-// used returns ", which a.cu uses,", or "" if the users are unknown.
+// used returns ", which a.cu uses,", or "" if the users are unknown: the sources that the linker
+// names, or else the sources of the link whose text contains the name.
 func (f *Failure) used(symbols []string, users map[string][]string) string {
-	by := f.usedBy(symbols, users)
-	switch len(by) {
+	var sources []string
+	for _, s := range symbols {
+		by := users[s]
+		for _, in := range f.linked() {
+			if a := f.Maker(in); len(users[s]) == 0 && a != nil && mentions(f.abs(a.Name), plainName(s)) {
+				by = append(by, a.Name)
+			}
+		}
+		for _, name := range by {
+			if !slices.Contains(sources, name) {
+				sources = append(sources, name)
+			}
+		}
+	}
+	switch len(sources) {
 	case 0:
 		return ""
 	case 1:
-		return ", which " + by[0] + " uses,"
+		return ", which " + sources[0] + " uses,"
 	}
-	return ", which " + list(by) + " use,"
-}
-
-// usedBy returns the sources that use symbols: those that the linker names, or else the sources of
-// the link whose text contains the name.
-func (f *Failure) usedBy(symbols []string, users map[string][]string) (sources []string) {
-	add := func(names ...string) {
-		for _, n := range names {
-			if !slices.Contains(sources, n) {
-				sources = append(sources, n)
-			}
-		}
-	}
-	for _, s := range symbols {
-		if add(users[s]...); len(users[s]) > 0 {
-			continue
-		}
-		for _, in := range f.linked() {
-			if a := f.Maker(in); a != nil && mentions(f.abs(a.Name), plainName(s)) {
-				add(a.Name)
-			}
-		}
-	}
-	return sources
+	return ", which " + list(sources) + " use,"
 }
 
 // linked returns the objects and archives that the link reads, before they are sliced by
@@ -218,47 +204,24 @@ func mentions(file, name string) bool {
 	return err == nil && name != "" && strings.Contains(string(text), name)
 }
 
-// otherFile explains symbols that ptxas, or lld of HIP, does not find: without a device link, each
-// source is a program of its own.
-func (f *Failure) otherFile(found [][]string) []string {
-	if f.Action.Mode != "whole" {
-		return nil
+// twice explains symbols that two inputs of a link define.
+func (f *Failure) twice(fault toolchain.Fault) []string {
+	var sources []string
+	for _, file := range fault.Files { // the later one first
+		sources = append([]string{f.source(file)}, sources...)
 	}
-	var names []string
-	for _, s := range unique(found, 1) {
-		names = append(names, readable(s))
-	}
-	return []string{list(names) + " " + are(names) + " of another file, and mode = \"whole\" compiles each source by itself: set mode = \"rdc\" or \"lto\" on " + at(f.Action.Target, f.Action.Pos)}
-}
-
-// twice explains symbols that two inputs of a device link define.
-func (f *Failure) twice(found [][]string) (help []string) {
-	for _, m := range found {
-		help = append(help, f.both(readable(m[1]), []string{f.source(m[3]), f.source(m[2])}))
-	}
-	return help
-}
-
-func (f *Failure) twiceInLTO(found [][]string) (help []string) {
-	for _, s := range unique(found, 1) {
-		definers, _ := f.definers([]string{s})
-		var sources []string
+	if sources == nil {
+		definers, _ := f.definers(fault.Names)
 		for _, d := range definers {
 			if d.linked || d.target == f.Action.Target || f.brings(d.target) {
 				sources = append(sources, d.source)
 			}
 		}
-		if len(sources) > 1 {
-			help = append(help, f.both(readable(s), sources))
-		}
 	}
-	return help
-}
-
-func (f *Failure) twiceInHost(found [][]string) []string { return f.twiceInLTO(found) }
-
-func (f *Failure) both(name string, sources []string) string {
-	return name + " is defined in " + list(sources) + ": make it inline or static, or leave one of them out of " + f.Action.Target
+	if len(sources) < 2 {
+		return nil
+	}
+	return []string{modules.Demangled(fault.Names[0]) + " is defined in " + list(sources) + ": make it inline or static, or leave one of them out of " + f.Action.Target}
 }
 
 // source returns the source of an object.

@@ -47,7 +47,7 @@ var allowed = map[string]string{
 	"graph/plan":                   "hcl/manifest graph graph/fileset graph/gencode graph/modinfo graph/toolchain graph/toolchain/host graph/toolchain/cuda graph/toolchain/nvcc graph/toolchain/vendors",
 	"actions/tooltest":             "",
 	"actions/strace":               "",
-	"actions/advice":               "graph graph/gencode actions/fatbin actions/modules cache",
+	"actions/advice":               "graph graph/toolchain graph/toolchain/vendors actions/fatbin actions/modules cache",
 	"actions/toolkit":              "graph/toolchain actions/run cache/regular",
 	"actions/probe":                "graph/gencode graph/plan graph/toolchain graph/toolchain/host graph/toolchain/nvcc graph/toolchain/clang graph/toolchain/hip graph/toolchain/clangcuda actions/fatbin actions/run cache cache/regular cache/trace graph/toolchain/cuda hcl/manifest",
 	"actions/fatbin":               "graph/gencode cache/regular",

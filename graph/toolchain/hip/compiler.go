@@ -41,3 +41,8 @@ type Compiler struct {
 
 // isHipcc reports whether the driver is hipcc, not a clang that was named in its place.
 func (k *Compiler) isHipcc() bool { return strings.HasPrefix(path.Base(k.Driver.Path), "hipcc") }
+
+// Messages are those of lld in a compile of final code.
+var Messages = []toolchain.Message{
+	{Pattern: `lld: error: undefined (?:\w+ )?symbol: (.+)`, Advice: toolchain.OtherFile},
+}

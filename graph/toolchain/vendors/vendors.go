@@ -77,6 +77,11 @@ func Flags(b *toolchain.Build, f *manifest.Flags) modinfo.Flags {
 		HIP: b.Local(f.HIP), LLD: b.Local(f.LLD), Host: b.Local(f.Host)}
 }
 
+// Explain returns the faults that the output of an action reports, the most useful first.
+func Explain(a *graph.Action, output string) []toolchain.Fault {
+	return slices.Concat(nvcc.Explain(a, output), toolchain.Explain(hip.Messages, a, output), toolchain.ExplainHost(a, output))
+}
+
 // HIP for NVIDIA's GPUs is CUDA: HIP's headers (hip/nvidia_detail) rename CUDA's functions, and
 // hipcc with HIP_PLATFORM=nvidia runs nvcc. So kbuild compiles the HIP sources of a target with
 // NVIDIA codes as CUDA, with those headers.
