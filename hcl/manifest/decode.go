@@ -355,15 +355,6 @@ func (f *field) items() []item {
 	return out
 }
 
-// plainTexts returns the texts without their ranges.
-func plainTexts(items []item) []string {
-	var out []string
-	for _, it := range items {
-		out = append(out, it.text)
-	}
-	return out
-}
-
 // words converts to a list of strings, and checks them as the row says.
 func (r *reader) words(f *field) (out []string) {
 	row := f.row

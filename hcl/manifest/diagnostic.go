@@ -161,12 +161,6 @@ func (l *reports) errorAt(r hcl.Range, detail, format string, args ...any) bool 
 	return false
 }
 
-func (l *reports) warnAt(r hcl.Range, detail, format string, args ...any) {
-	d := l.at(r, detail, fmt.Sprintf(format, args...))
-	d.Severity = Warning
-	l.add(d)
-}
-
 // bothAt reports two ranges that conflict. It returns false, as errorAt does.
 func (l *reports) bothAt(r, also hcl.Range, say, detail, format string, args ...any) bool {
 	d := l.at(r, detail, fmt.Sprintf(format, args...))
@@ -468,20 +462,17 @@ func distance(a, b string) int {
 	d := make([][]int, len(x)+1)
 	for i := range d {
 		d[i] = make([]int, len(y)+1)
-		d[i][0] = i
-	}
-	for j := range d[0] {
-		d[0][j] = j
-	}
-	for i := 1; i <= len(x); i++ {
-		for j := 1; j <= len(y); j++ {
-			cost := 1
-			if x[i-1] == y[j-1] {
-				cost = 0
-			}
-			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+cost)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+		for j := range d[i] {
+			switch {
+			case i == 0 || j == 0:
+				d[i][j] = i + j
+			case x[i-1] == y[j-1]:
+				d[i][j] = d[i-1][j-1]
+			default:
+				d[i][j] = 1 + min(d[i-1][j], d[i][j-1], d[i-1][j-1])
+				if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+					d[i][j] = min(d[i][j], 1+d[i-2][j-2])
+				}
 			}
 		}
 	}

@@ -140,7 +140,11 @@ func (e *evaluator) compute(n *node) cty.Value {
 	case b == nil:
 		return e.eval(n.expr, nil)
 	case n.attr == "":
-		return e.byKey(b)
+		refs := map[string]cty.Value{} // for a computed key: executable.bench[local.k]
+		for _, i := range e.instances(b) {
+			refs[i.name] = cty.CapsuleVal(referenceType, &target{b.kind, b.name + ":" + i.name})
+		}
+		return cty.ObjectVal(refs)
 	case n.view:
 		return rebased(e.value(e.attribute(b, n.attr)), b.dir, n.dir)
 	case b.kind == "generate" && n.attr == "outputs":

@@ -231,15 +231,3 @@ func (l *evaluator) outputPaths(b *block) cty.Value {
 func (l *sourceTree) genPath(b *block, elem ...string) string {
 	return l.buildPath(append([]string{"gen", fileset.Flat(b.name)}, elem...)...)
 }
-
-// collectOutputs maps each generated file to its generate block.
-func (l *loader) collectOutputs() {
-	for _, b := range l.blocks {
-		if b.kind != "generate" {
-			continue
-		}
-		for _, f := range l.outputs(b).files {
-			l.generated[l.genPath(b, f)] = b.key()
-		}
-	}
-}

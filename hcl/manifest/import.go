@@ -39,24 +39,17 @@ func (l *catalog) imports() {
 			kept = append(kept, b)
 		}
 	}
-	l.blocks = l.withoutHidden(kept)
-}
-
-// withoutHidden drops the variables of imported manifests that a manifest above also declares. They
-// are for building the folder alone.
-func (l *catalog) withoutHidden(blocks []*block) []*block {
-	if len(l.imported) == 0 {
-		return blocks
-	}
+	// A variable is dropped if a manifest above declares it too: it is for building the folder alone.
 	folders := map[string][]string{} // by name of the variable
-	for _, b := range blocks {
+	for _, b := range kept {
 		if b.kind == "variable" {
 			folders[b.name] = append(folders[b.name], b.dir)
 		}
 	}
-	return slices.DeleteFunc(blocks, func(b *block) bool {
-		above := func(dir string) bool { return dir != b.dir && isAbove(dir, b.dir) }
-		return b.kind == "variable" && slices.ContainsFunc(folders[b.name], above)
+	l.blocks = slices.DeleteFunc(kept, func(b *block) bool {
+		return b.kind == "variable" && slices.ContainsFunc(folders[b.name], func(dir string) bool {
+			return dir != b.dir && isAbove(dir, b.dir)
+		})
 	})
 }
 
@@ -276,15 +269,6 @@ func rebased(v cty.Value, from, to string) cty.Value {
 		return cty.TupleVal(list)
 	}
 	return v
-}
-
-// globIn returns the name of the function glob for the manifest of a folder.
-func (l *evaluator) globIn(dir string) string {
-	name := "glob\x00" + dir
-	if _, ok := l.ctx.Functions[name]; !ok {
-		l.ctx.Functions[name] = l.globFunc(dir)
-	}
-	return name
 }
 
 // checkPrograms reports a program whose file has the path of a folder with other programs.

@@ -223,7 +223,9 @@ func (f *field) exclude(b *block, list []instance, axes []string) []instance {
 			})
 		}
 		if known && len(list) == n {
-			f.warnAt(rng, "", "this exclude matches no instance of %s", b.heading())
+			d := f.at(rng, "", "this exclude matches no instance of "+b.heading())
+			d.Severity = Warning
+			f.add(d)
 		}
 	}
 	if before > 0 && len(list) == 0 {
@@ -249,16 +251,6 @@ func (i instance) label(t *Target, b *block) {
 
 // allInstances is the suffix of the address of all instances of a block as a map.
 const allInstances = "\x00[]"
-
-// byKey returns the references to the instances of a block as a map, for a computed key:
-// executable.bench[local.k].
-func (e *evaluator) byKey(b *block) cty.Value {
-	refs := map[string]cty.Value{}
-	for _, i := range e.instances(b) {
-		refs[i.name] = cty.CapsuleVal(referenceType, &target{b.kind, b.name + ":" + i.name})
-	}
-	return cty.ObjectVal(refs)
-}
 
 // hasInstance reports an error if the for_each of a block does not have the key of t.
 func (e *evaluator) hasInstance(t *target, rng hcl.Range) bool {

@@ -308,7 +308,13 @@ func soundOperators() map[*hclsyntax.Operation]*hclsyntax.Operation {
 		ops[op] = &hclsyntax.Operation{Impl: sound(op.Impl), Type: op.Type}
 	}
 	for _, op := range []*hclsyntax.Operation{hclsyntax.OpDivide, hclsyntax.OpModulo} {
-		ops[op] = &hclsyntax.Operation{Impl: sound(notByZero(op.Impl)), Type: op.Type}
+		impl := wrapped(op.Impl, func(args []cty.Value) (cty.Value, error) {
+			if args[1].AsBigFloat().Sign() == 0 {
+				return cty.DynamicVal, errors.New("division by zero")
+			}
+			return op.Impl.Call(args)
+		})
+		ops[op] = &hclsyntax.Operation{Impl: sound(impl), Type: op.Type}
 	}
 	return ops
 }
@@ -326,15 +332,6 @@ func sound(f function.Function) function.Function {
 			err = soundNumber(v)
 		}
 		return v, err
-	})
-}
-
-func notByZero(f function.Function) function.Function {
-	return wrapped(f, func(args []cty.Value) (cty.Value, error) {
-		if args[1].AsBigFloat().Sign() == 0 {
-			return cty.DynamicVal, errors.New("division by zero")
-		}
-		return f.Call(args)
 	})
 }
 

@@ -147,7 +147,13 @@ func buildDir(dir, root string, opts Options) string {
 func (l *loader) decode() {
 	l.project.Archs = l.archs() // reports errors in --arch even if no target uses it
 	l.decodeSettings()
-	l.collectOutputs()
+	for _, b := range l.blocks {
+		if b.kind == "generate" {
+			for _, f := range l.outputs(b).files {
+				l.generated[l.genPath(b, f)] = b.key()
+			}
+		}
+	}
 	if first := l.pending(); len(first) > 0 {
 		l.keepPending(first)
 	}
@@ -161,7 +167,9 @@ func (l *loader) decode() {
 		case "gencode":
 			l.gencodeOf(b)
 		case "group":
-			l.decodeGroup(b)
+			g := Group{Name: b.name, Pos: position(b.rng)}
+			l.reader(b, nil).decode(&g)
+			l.project.Groups = append(l.project.Groups, g)
 		case "test":
 			l.decodeTest(b)
 		default:

@@ -141,11 +141,12 @@ func (l *catalog) readLocal(src []byte) {
 // blocksOf checks every block against the schema and adds the known ones.
 func (l *catalog) blocksOf(body *hclsyntax.Body, dir string) {
 	for _, a := range (&block{body: body}).attrs() {
+		help := "Values with a name of their own go into locals { ... }."
 		meant := l.didYouMean(a.Name, Schema().blockNames())
 		if Schema().Block(a.Name) != nil {
-			meant = ""
+			help, meant = isBlock(a.Name), ""
 		}
-		l.errorAt(a.NameRange, topLevelHelp(a.Name), "attribute %q outside of a block%s", a.Name, meant)
+		l.errorAt(a.NameRange, help, "attribute %q outside of a block%s", a.Name, meant)
 	}
 	for _, hb := range body.Blocks {
 		s := Schema().Block(hb.Type)
@@ -159,11 +160,8 @@ func (l *catalog) blocksOf(body *hclsyntax.Body, dir string) {
 	}
 }
 
-func topLevelHelp(name string) string {
-	if Schema().Block(name) != nil {
-		return fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", name, name)
-	}
-	return "Values with a name of their own go into locals { ... }."
+func isBlock(name string) string {
+	return fmt.Sprintf("%s is a block: write %[1]s { ... } without the equal sign.", name)
 }
 
 func (l *catalog) unknownBlock(hb *hclsyntax.Block, in *Block) {
@@ -228,7 +226,7 @@ func (l *catalog) checkAttrs(b *block) {
 			help = "Its braces are empty."
 		}
 		if b.schema.Block(a.Name) != nil {
-			help = fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", a.Name, a.Name)
+			help = isBlock(a.Name)
 		}
 		b.misspelt[near] = true
 		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, meant(near))

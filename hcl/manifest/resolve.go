@@ -115,7 +115,10 @@ func (r *resolver) fail(rng hcl.Range, detail, format string, args ...any) {
 
 func (r *resolver) call(n *hclsyntax.FunctionCallExpr) {
 	if n.Name == "glob" && r.dir() != "" {
-		n.Name = r.l.globIn(r.dir())
+		n.Name = "glob\x00" + r.dir()
+		if _, ok := r.l.ctx.Functions[n.Name]; !ok {
+			r.l.ctx.Functions[n.Name] = r.l.globFunc(r.dir())
+		}
 	}
 	if _, ok := r.l.ctx.Functions[n.Name]; ok {
 		return
@@ -382,15 +385,6 @@ func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 	}
 }
 
-// nextName returns the name after the first dot of a reference.
-func nextName(t hcl.Traversal) (string, bool) {
-	if len(t) < 2 {
-		return "", false
-	}
-	attr, ok := t[1].(hcl.TraverseAttr)
-	return attr.Name, ok
-}
-
 func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
 	roots := slices.Concat(targetKinds(), []string{"var", "local", "gencode"})
 	help := fmt.Sprintf(
@@ -410,7 +404,7 @@ func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
 	if len(n.Traversal) > 1 {
 		help = strings.TrimPrefix(help, fmt.Sprintf("If text is meant, put it in quotes: %q. ", root))
 	}
-	attr, ok := nextName(n.Traversal)
+	attr, _, ok := step(n.Traversal, 1)
 	if ok && slices.Contains(strings.Fields("cu cpp cc cxx c hip s S h cuh a so o"), attr) {
 		help = fmt.Sprintf("If a file is meant, put it in quotes: %q.", root+"."+attr)
 	}

@@ -15,7 +15,15 @@ func (l *loader) decodeSettings() {
 	for _, b := range l.blocks {
 		switch b.kind {
 		case "kbuild":
-			l.decodeRequired(b)
+			var needs struct {
+				Version string `attr:"required_version"`
+			}
+			r := l.reader(b, nil)
+			r.decode(&needs)
+			if c, err := ParseConstraint(needs.Version); err == nil && !c.Allows(l.opts.Version) {
+				r.fault("required_version", "Install a kbuild that meets the constraint.",
+					"this manifest needs kbuild %s, and this is kbuild %s", needs.Version, l.opts.Version)
+			}
 		case "cache":
 			// It has no credentials: a project must not be able to send a user's credentials to a
 			// server of its choice.
@@ -31,32 +39,6 @@ func (l *loader) decodeSettings() {
 			// There is no merging: a target that sets defines, flags or includes gets none of
 			// those of the defaults. This finds mistakes even if no target uses them.
 			l.reader(b, nil).newTarget("")
-		}
-	}
-}
-
-// decodeRequired checks the versions of kbuild that may load the manifest.
-func (l *loader) decodeRequired(b *block) {
-	var needs struct {
-		Version string `attr:"required_version"`
-	}
-	r := l.reader(b, nil)
-	r.decode(&needs)
-	c, err := ParseConstraint(needs.Version)
-	if err == nil && !c.Allows(l.opts.Version) {
-		r.fault("required_version", "Install a kbuild that meets the constraint.",
-			"this manifest needs kbuild %s, and this is kbuild %s", needs.Version, l.opts.Version)
-	}
-}
-
-// A profile is a named set of values for variables. Any other name in it is an error, even in a
-// profile that this run does not use.
-
-func (l *loader) checkProfile(b *block) {
-	for _, a := range b.attrs() {
-		if !l.has("variable", a.Name) {
-			l.unknown(a.NameRange, "variable", a.Name, l.names["variable"],
-				"%s sets %q, which is no variable", b.heading(), a.Name)
 		}
 	}
 }
@@ -145,7 +127,8 @@ func isGFX(c gencode.Code) bool { return c.Kind == gencode.GFX }
 // replaceArch applies --arch: it replaces the shipped code of the same vendor. LTO-IR for run-time
 // linking stays, and so does a list that contains nothing else.
 func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
-	for _, vendor := range []func(gencode.Code) bool{isGFX, shipsNVIDIA} {
+	nvidia := func(c gencode.Code) bool { return !isGFX(c) && c.Kind != gencode.LTO }
+	for _, vendor := range []func(gencode.Code) bool{isGFX, nvidia} {
 		want := slices.DeleteFunc(l.archs(), func(c gencode.Code) bool { return !vendor(c) })
 		if len(want) == 0 || !slices.ContainsFunc(codes, vendor) {
 			continue
@@ -166,11 +149,6 @@ func (l *loader) narrowArch(codes []gencode.Code) []gencode.Code {
 		return codes
 	}
 	return kept
-}
-
-// shipsNVIDIA reports whether c is SASS, PTX, or a set of them.
-func shipsNVIDIA(c gencode.Code) bool {
-	return c.Kind == gencode.SASS || c.Kind == gencode.PTX || c.Kind == gencode.Set
 }
 
 // archs parses --arch; one argument may contain several names, separated by commas.

@@ -218,9 +218,13 @@ func (r *reader) selectSources(
 		out[s.text] = by
 	}
 	if !found {
-		names := plainTexts(sources)
-		if len(names) > 6 {
-			names = append(names[:6], "...")
+		var names []string
+		for i, s := range sources {
+			if i == 6 {
+				names = append(names, "...")
+				break
+			}
+			names = append(names, s.text)
 		}
 		r.l.errorAt(by.rng, "Its sources are "+strings.Join(names, ", ")+".",
 			"%q matches no source of %s", written, r.b.heading())

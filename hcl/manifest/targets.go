@@ -217,13 +217,6 @@ func (r *reader) test() Test {
 	return t.Test
 }
 
-// decodeGroup reads a named list of targets. A group may contain groups.
-func (l *loader) decodeGroup(b *block) {
-	g := Group{Name: b.name, Pos: position(b.rng)}
-	l.reader(b, nil).decode(&g)
-	l.project.Groups = append(l.project.Groups, g)
-}
-
 // A library with sources = [] consists of headers. It has no archive. Its defines, flags and libs
 // apply to all targets that depend on it, directly or transitively.
 

@@ -58,8 +58,14 @@ func (l *reports) typeErrors(diags hcl.Diagnostics) {
 // checkOverrides reports overrides of variables that do not exist.
 func (l *loader) checkOverrides() {
 	for _, b := range l.blocks {
-		if b.kind == "profile" {
-			l.checkProfile(b)
+		if b.kind != "profile" {
+			continue
+		}
+		for _, a := range b.attrs() { // even if this run does not use the profile
+			if !l.has("variable", a.Name) {
+				l.unknown(a.NameRange, "variable", a.Name, l.names["variable"],
+					"%s sets %q, which is no variable", b.heading(), a.Name)
+			}
 		}
 	}
 	l.project.Profiles = l.names["profile"]
@@ -206,7 +212,13 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 	trimmed := strings.TrimSpace(text)
 	if (typ.IsListType() || typ.IsSetType()) && typ.ElementType().IsPrimitiveType() &&
 		!strings.HasPrefix(trimmed, "[") {
-		return convert.Convert(commaList(trimmed), typ)
+		var list []cty.Value
+		for part := range strings.SplitSeq(trimmed, ",") {
+			if p := strings.TrimSpace(part); p != "" {
+				list = append(list, cty.StringVal(p))
+			}
+		}
+		return convert.Convert(cty.TupleVal(list), typ)
 	}
 	if tooDeep([]byte(text)) >= 0 {
 		return cty.DynamicVal, fmt.Errorf("more than %d brackets or signs in each other", maxDepth)
@@ -233,16 +245,6 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 	return val, err
 }
 
-func commaList(text string) cty.Value {
-	var vals []cty.Value
-	for part := range strings.SplitSeq(text, ",") {
-		if p := strings.TrimSpace(part); p != "" {
-			vals = append(vals, cty.StringVal(p))
-		}
-	}
-	return cty.TupleVal(vals)
-}
-
 func (l *loader) evaluateVariables() {
 	for _, b := range l.blocks {
 		if b.kind == "variable" {
@@ -250,23 +252,20 @@ func (l *loader) evaluateVariables() {
 		}
 	}
 	for _, b := range l.blocks {
-		if b.kind == "variable" {
-			v := l.nodes["var."+b.name].variable
-			l.validate(v)
-			l.project.Variables = append(l.project.Variables, l.asVariable(v))
+		if b.kind != "variable" {
+			continue
 		}
-	}
-}
-
-func (l *loader) asVariable(v *variable) Variable {
-	out := Variable{Name: v.block.name, Type: cmp.Or(v.typeText, "any"), Source: v.source}
-	l.reader(v.block, nil).decode(&out)
-	if v.value.IsWhollyKnown() && v.value != cty.NilVal {
-		if text, err := ctyjson.Marshal(v.value, v.value.Type()); err == nil {
-			out.Value = string(text)
+		v := l.nodes["var."+b.name].variable
+		l.validate(v)
+		out := Variable{Name: b.name, Type: cmp.Or(v.typeText, "any"), Source: v.source}
+		l.reader(b, nil).decode(&out)
+		if v.value.IsWhollyKnown() && v.value != cty.NilVal {
+			if text, err := ctyjson.Marshal(v.value, v.value.Type()); err == nil {
+				out.Value = string(text)
+			}
 		}
+		l.project.Variables = append(l.project.Variables, out)
 	}
-	return out
 }
 
 // validate reports a failed condition with the author's message, at the value that fails it.
