@@ -200,8 +200,9 @@ func (l *reports) addHCL(diags hcl.Diagnostics) {
 		if h.Subject != nil {
 			d = l.at(*h.Subject, detail, summary)
 		}
-		if help := helpImport(d.Source); help != "" && summary == "invalid block definition" {
-			d.Detail = help
+		if f := strings.Fields(d.Source); len(f) == 2 && f[0] == importKind &&
+			summary == "invalid block definition" {
+			d.Detail = "Write " + strings.Join(f, " ") + " {}." // an import without braces
 		}
 		if h.Severity == hcl.DiagWarning {
 			d.Severity = Warning
@@ -282,7 +283,10 @@ func (d Diagnostic) render(color bool) string {
 		tone = yellow
 	}
 	fmt.Fprintf(&b, "%s%s\n", p.paint(tone, d.Severity.String()), p.paint(bold, ": "+d.Summary))
-	width := gutter(d)
+	width := 1 // of the line numbers
+	if n := max(d.Pos.Line, d.Also.Pos.Line); n > 0 {
+		width = max(2, len(fmt.Sprint(n)))
+	}
 	if d.Pos.Line > 0 {
 		snippet(&b, p, width, "-->", "^", tone, Place{Pos: d.Pos, End: d.End, Source: d.Source})
 	}
@@ -322,15 +326,6 @@ func plainText(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// gutter returns the width of the line numbers.
-func gutter(d Diagnostic) int {
-	n := max(d.Pos.Line, d.Also.Pos.Line)
-	if n == 0 {
-		return 1
-	}
-	return max(2, len(fmt.Sprint(n)))
 }
 
 // snippet writes one position, its source line, and a mark below.

@@ -121,9 +121,21 @@ func (l *sourceTree) globFunc(dir string) function.Function {
 			if !cty.TupleVal(args).IsWhollyKnown() {
 				return cty.UnknownVal(cty.List(cty.String)), nil
 			}
-			patterns, err := globPatterns(args)
-			if err != nil {
-				return cty.DynamicVal, err
+			var patterns []string
+			for _, a := range args {
+				elems := []cty.Value{a}
+				if isList(a) {
+					elems = a.AsValueSlice()
+				}
+				for _, e := range elems {
+					if e.IsNull() || e.Type() != cty.String {
+						return cty.DynamicVal, errors.New(`patterns are strings such as "src/**/*.cu"`)
+					}
+					patterns = append(patterns, e.AsString())
+				}
+			}
+			if len(patterns) == 0 {
+				return cty.DynamicVal, errors.New(`it needs a pattern such as "src/**/*.cu"`)
 			}
 			key := strings.Join(append([]string{dir}, patterns...), "\x00")
 			m, ok := l.matches[key]
@@ -150,26 +162,6 @@ func stringList(list []string) cty.Value {
 	return cty.ListVal(vals)
 }
 
-func globPatterns(args []cty.Value) ([]string, error) {
-	var out []string
-	for _, a := range args {
-		elems := []cty.Value{a}
-		if isList(a) {
-			elems = a.AsValueSlice()
-		}
-		for _, e := range elems {
-			if e.IsNull() || e.Type() != cty.String {
-				return nil, fmt.Errorf(`patterns are strings such as "src/**/*.cu"`)
-			}
-			out = append(out, e.AsString())
-		}
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf(`it needs a pattern such as "src/**/*.cu"`)
-	}
-	return out, nil
-}
-
 // expand evaluates patterns like glob() in the manifest of the folder dir below fsys, the project.
 // buildDir is Project.BuildDir. The result is relative to dir.
 func expand(fsys fs.FS, buildDir, dir string, patterns []string) ([]string, error) {
@@ -187,8 +179,15 @@ func expand(fsys fs.FS, buildDir, dir string, patterns []string) ([]string, erro
 			return nil, fmt.Errorf("%q: a bracket is not closed", p)
 		}
 		w.walk(cmp.Or(dir, "."), elems)
-		if len(w.found) == 0 {
-			return nil, fmt.Errorf("%q matches no file%s", p, w.hint(p))
+		switch {
+		case len(w.found) > 0:
+		case w.built:
+			return nil, fmt.Errorf("%q matches no file outside of the build tree; for generated files "+
+				"write generate.NAME.outputs", p)
+		case strings.ContainsAny(p, "{}"):
+			return nil, fmt.Errorf("%q matches no file; for alternatives give several patterns", p)
+		default:
+			return nil, fmt.Errorf("%q matches no file", p)
 		}
 		for _, f := range w.found {
 			out = append(out, strings.TrimPrefix(strings.TrimPrefix(f, dir), "/"))
@@ -213,16 +212,6 @@ type globWalk struct {
 	walked   map[walked]bool
 }
 
-func (w *globWalk) hint(p string) string {
-	switch {
-	case w.built:
-		return " outside of the build tree; for generated files write generate.NAME.outputs"
-	case strings.ContainsAny(p, "{}"):
-		return "; for alternatives give several patterns"
-	}
-	return ""
-}
-
 // walk matches the elements of a pattern below dir.
 func (w *globWalk) walk(dir string, elems []string) {
 	here := walked{dir, strings.Join(elems, "/")}
@@ -234,7 +223,8 @@ func (w *globWalk) walk(dir string, elems []string) {
 	if err != nil {
 		return
 	}
-	if w.isBuildTree(dir, entries) {
+	mark := func(e fs.DirEntry) bool { return e.Name() == ".kbuild" }
+	if dir != "." && (dir == w.buildDir || slices.ContainsFunc(entries, mark)) {
 		w.built = true
 		return
 	}
@@ -259,11 +249,6 @@ func (w *globWalk) walk(dir string, elems []string) {
 			w.found = append(w.found, name)
 		}
 	}
-}
-
-func (w *globWalk) isBuildTree(dir string, entries []fs.DirEntry) bool {
-	mark := func(e fs.DirEntry) bool { return e.Name() == ".kbuild" }
-	return dir != "." && (dir == w.buildDir || slices.ContainsFunc(entries, mark))
 }
 
 func (w *globWalk) isDir(name string, e fs.DirEntry) bool {

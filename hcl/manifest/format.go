@@ -54,7 +54,13 @@ func layout(src []byte) []byte {
 	indentLines(lines)
 	for _, l := range lines {
 		for _, cell := range l {
-			separate(cell)
+			before := hclsyntax.TokenNil
+			for i := 1; i < len(cell); i++ {
+				if spaceBetween(before, cell[i-1].Token, cell[i].Type) {
+					cell[i].spaces = 1
+				}
+				before = cell[i-1].Type
+			}
 		}
 	}
 	align(lines, assignCell)
@@ -79,23 +85,20 @@ func formatLines(tokens hclsyntax.Tokens) (lines []formatLine) {
 		ends := t.Type == hclsyntax.TokenNewline || t.Type == hclsyntax.TokenComment
 		if ends && bytes.HasSuffix(t.Bytes, []byte("\n")) ||
 			t.Type == hclsyntax.TokenEOF && line != nil {
-			lines = append(lines, cellsOf(line))
-			line = nil
+			var l formatLine
+			if last := len(line) - 1; last > 0 && line[last].Type == hclsyntax.TokenComment {
+				line, l[commentCell] = line[:last], line[last:]
+			}
+			equal := slices.IndexFunc(line,
+				func(t formatToken) bool { return t.Type == hclsyntax.TokenEqual })
+			if equal > 0 && openedBy(line[equal:]) == 0 {
+				line, l[assignCell] = line[:equal], line[equal:]
+			}
+			l[leadCell] = line
+			lines, line = append(lines, l), nil
 		}
 	}
 	return lines
-}
-
-func cellsOf(line []formatToken) (l formatLine) {
-	if last := len(line) - 1; last > 0 && line[last].Type == hclsyntax.TokenComment {
-		line, l[commentCell] = line[:last], line[last:]
-	}
-	equal := slices.IndexFunc(line, func(t formatToken) bool { return t.Type == hclsyntax.TokenEqual })
-	if equal > 0 && openedBy(line[equal:]) == 0 {
-		line, l[assignCell] = line[:equal], line[equal:]
-	}
-	l[leadCell] = line
-	return l
 }
 
 // openedBy returns how many more brackets are opened than closed, up to the first heredoc.
@@ -168,17 +171,6 @@ func (l *formatLine) columns(cell int) (n int) {
 		n += t.spaces + t.Range.End.Column - t.Range.Start.Column
 	}
 	return n
-}
-
-// separate inserts spaces between the tokens of a cell.
-func separate(cell []formatToken) {
-	before := hclsyntax.TokenNil
-	for i := 1; i < len(cell); i++ {
-		if spaceBetween(before, cell[i-1].Token, cell[i].Type) {
-			cell[i].spaces = 1
-		}
-		before = cell[i-1].Type
-	}
 }
 
 // spaceBetween reports whether a space separates t from the token after it.

@@ -110,19 +110,14 @@ func (l *catalog) mayImport(b *block, file string) bool {
 		return l.errorAt(b.nameRng, "Manifests are read before anything is built.", "%s is in the build tree",
 			file)
 	}
-	return l.isManifest(b, file)
-}
-
-// isManifest checks that the file of an import exists.
-func (l *catalog) isManifest(b *block, file string) bool {
 	info, err := l.stat(file)
 	switch {
 	case err == nil && regular.Kind(info.Mode()) != "":
 		l.errorAt(b.nameRng, "", "%s is %s, not a file", file, regular.Kind(info.Mode()))
 	case err == nil:
 		return true
-	case !l.isFolder(path.Dir(file)):
-		l.errorAt(b.nameRng, "", "there is no folder %s", path.Dir(file))
+	case !l.isFolder(dir):
+		l.errorAt(b.nameRng, "", "there is no folder %s", dir)
 	default:
 		l.errorAt(b.nameRng, "", "there is no manifest %s%s", file, l.fileMeant(file))
 	}
@@ -297,12 +292,4 @@ func (l *loader) checkPrograms() {
 			}
 		}
 	}
-}
-
-// helpImport returns help for an import without braces.
-func helpImport(line string) string {
-	if f := strings.Fields(line); len(f) == 2 && f[0] == importKind {
-		return "Write " + strings.Join(f, " ") + " {}."
-	}
-	return ""
 }

@@ -139,18 +139,6 @@ func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
 	return codes
 }
 
-// narrowArch applies --arch to the code of a partition: it keeps the requested codes. It keeps all
-// if none was requested, since the sources must be compiled for something.
-func (l *loader) narrowArch(codes []gencode.Code) []gencode.Code {
-	want := l.archs()
-	kept := slices.DeleteFunc(slices.Clone(codes),
-		func(c gencode.Code) bool { return !slices.Contains(want, c) })
-	if len(kept) == 0 {
-		return codes
-	}
-	return kept
-}
-
 // archs parses --arch; one argument may contain several names, separated by commas.
 func (l *loader) archs() []gencode.Code {
 	var out []gencode.Code
@@ -191,7 +179,7 @@ func (l *loader) decodeToolchain(b *block) {
 	r := l.reader(b, nil)
 	t.AttrPos = r.decode(&t)
 	t.Pos, t.Pinned = position(b.rng), t.From == "pypi"
-	r.toolkit(t.Toolchain)
+	r.checkToolkit(t.Toolchain)
 	if t.Pinned {
 		t.LockFile = strings.TrimSuffix(l.project.File, filepath.Ext(l.project.File)) + ".lock"
 		if text, err := l.fsys.ReadFile(t.LockFile); err == nil {
@@ -203,8 +191,8 @@ func (l *loader) decodeToolchain(b *block) {
 
 var releaseRE = pattern(`^[0-9]{1,9}(\.[0-9]{1,9}){2,3}$`)
 
-// toolkit reports attributes of the CUDA toolkit that conflict.
-func (r *reader) toolkit(t Toolchain) {
+// checkToolkit reports attributes of the CUDA toolkit that conflict.
+func (r *reader) checkToolkit(t Toolchain) {
 	for _, name := range []string{"from", "path", "parts"} {
 		if r.b.name != "cuda" && r.find(name) != nil {
 			r.fault(name, "", "%s is for toolchain \"cuda\"", name)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/fileset"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // byEnding maps file extensions to languages. A .cu file is HIP if its target ships gfx code.
@@ -184,7 +185,12 @@ func (r *reader) partitions(sources []item) map[string]selection {
 				"the files of a module are for one list of code")
 			p.Code = nil
 		}
-		p.Code = r.l.narrowArch(p.Code)
+		// --arch keeps the codes that it names, or all if it names none of them.
+		want := r.l.archs()
+		other := func(c gencode.Code) bool { return !slices.Contains(want, c) }
+		if kept := slices.DeleteFunc(slices.Clone(p.Code), other); len(kept) > 0 {
+			p.Code = kept
+		}
 		if r.field("sources") == nil {
 			continue // there is no source to select; the error was reported
 		}

@@ -406,8 +406,19 @@ func (r *reader) deps(f *field) []Dep {
 	var out []Dep
 	places, seen := literals(f.expr), map[string]bool{}
 	for _, e := range f.elements("references") {
-		if e.IsNull() || e.Type() != referenceType {
-			r.noReference(f, e, places)
+		if s, ok := asText(e); ok && e.Type() == cty.String {
+			help := "System libraries go into libs."
+			for _, k := range targetKinds() {
+				if name := strings.TrimPrefix(s, k+"."); r.l.has(k, name) {
+					help = fmt.Sprintf("Write %s.%s, without quotes.", k, name)
+				}
+			}
+			r.l.errorAt(places.take(s, f.rng), help,
+				"%s takes references such as library.solver, not strings", f.row.Name)
+			continue
+		} else if e.IsNull() || e.Type() != referenceType {
+			r.l.errorAt(f.rng, "", "%s takes references such as library.solver, and one element is %s",
+				f.row.Name, typeName(e))
 			continue
 		}
 		t := e.EncapsulatedValue().(*target)
@@ -424,24 +435,6 @@ func (r *reader) deps(f *field) []Dep {
 		out = append(out, Dep{Label: t.label(), Pos: position(rng)})
 	}
 	return out
-}
-
-func (r *reader) noReference(f *field, e cty.Value, places places) {
-	s, ok := asText(e)
-	if !ok || e.Type() != cty.String {
-		r.l.errorAt(f.rng, "", "%s takes references such as library.solver, and one element is %s",
-			f.row.Name, typeName(e))
-		return
-	}
-	help := "System libraries go into libs."
-	for _, k := range targetKinds() {
-		name := strings.TrimPrefix(s, k+".")
-		if r.l.has(k, name) {
-			help = fmt.Sprintf("Write %s.%s, without quotes.", k, name)
-		}
-	}
-	r.l.errorAt(places.take(s, f.rng), help, "%s takes references such as library.solver, not strings",
-		f.row.Name)
 }
 
 // checkDeps reports targets that depend on themselves, also through a generated source.

@@ -36,7 +36,11 @@ func (l *evaluator) declareVariable(b *block) {
 	v := &variable{block: b, typ: cty.DynamicPseudoType, rng: b.rng}
 	if a := b.body.Attributes["type"]; a != nil {
 		typ, diags := typeexpr.TypeConstraint(a.Expr)
-		l.typeErrors(diags)
+		for _, d := range diags {
+			word := string(d.Subject.SliceBytes(l.project.sources[d.Subject.Filename]))
+			l.errorAt(*d.Subject, d.Detail, "%q is no type%s", word,
+				didYouMean(word, strings.Fields("any bool list map number object set string tuple")))
+		}
 		if !diags.HasErrors() {
 			v.typ = typ
 		}
@@ -44,15 +48,6 @@ func (l *evaluator) declareVariable(b *block) {
 	}
 	addr := "var." + b.name
 	l.nodes[addr] = &node{addr: addr, rng: b.rng, variable: v}
-}
-
-// typeErrors reports HCL's errors about a type, with a suggestion.
-func (l *reports) typeErrors(diags hcl.Diagnostics) {
-	for _, d := range diags {
-		word := string(d.Subject.SliceBytes(l.project.sources[d.Subject.Filename]))
-		l.errorAt(*d.Subject, d.Detail, "%q is no type%s", word,
-			didYouMean(word, strings.Fields("any bool list map number object set string tuple")))
-	}
 }
 
 // checkOverrides reports overrides of variables that do not exist.
