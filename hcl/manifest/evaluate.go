@@ -50,9 +50,9 @@ const (
 	known
 )
 
-// attrAddr returns the address of an attribute. The zero byte distinguishes the attribute `sources`
-// of a target "a" from a target "a.sources"; shown removes it.
-func attrAddr(key, attr string) string { return key + "\x00." + attr }
+// dot is behind the address of a block in that of an attribute. The zero byte distinguishes the
+// attribute `sources` of a target "a" from a target "a.sources"; shown removes it.
+const dot = "\x00."
 
 // viewed separates the address of an attribute from the folder that its paths are relative to.
 const viewed = "\x00\x00"
@@ -98,7 +98,7 @@ func (e *evaluator) declare() {
 
 // attribute returns the node of an attribute.
 func (e *evaluator) attribute(b *block, name string) *node {
-	n := e.node(node{addr: attrAddr(b.key(), name), rng: b.rng, block: b, attr: name})
+	n := e.node(node{addr: b.key() + dot + name, rng: b.rng, block: b, attr: name})
 	if a := b.body.Attributes[name]; a != nil && n.expr == nil {
 		n.rng, n.expr = a.NameRange, a.Expr
 		e.refsOf(a.Expr).node = n

@@ -24,11 +24,6 @@ import (
 
 const importKind = "import"
 
-// hasFolder reports whether names of this kind get a folder prefix. Variables are global.
-func hasFolder(kind string) bool {
-	return isTarget(kind) || kind == "gencode" || kind == "group" || kind == "test"
-}
-
 // imports reads all imported manifests, transitively.
 func (l *catalog) imports() {
 	var kept []*block
@@ -180,57 +175,38 @@ func (r *resolver) dir() string {
 
 // qualified returns the full name of a name in the manifest of dir. A name that begins with // is
 // relative to the root. A gencode may be declared in a manifest above.
-func (l *catalog) qualified(kind, name, dir string) string {
+func (l *evaluator) qualified(kind, name, dir string) string {
 	if rest, ok := strings.CutPrefix(name, "//"); ok {
 		return rest
 	}
 	if kind == "variable" {
 		return name
 	}
-	for up := dir; kind == "gencode" && up != ""; up = dirAbove(up) {
-		if l.named["gencode."+path.Join(up, name)] != nil {
+	for up := dir; kind == "gencode"; up = dirAbove(up) {
+		if l.has(kind, path.Join(up, name)) {
 			return path.Join(up, name)
+		} else if up == "" {
+			break
 		}
-	}
-	if kind == "gencode" && l.named["gencode."+name] != nil {
-		return name
 	}
 	return path.Join(dir, name)
 }
 
-// defaultsFor returns the `defaults` block that provides an attribute which b does not set, or nil.
+// twins are the two spellings of one setting. A target that sets one must not inherit the other.
+var twins = map[string]string{"code": "gencode", "gencode": "code"}
+
+// defaultsFor returns the `defaults` block that provides an attribute which b does not set, or nil:
+// that of its manifest, or the nearest one above that sets it.
 func (l *catalog) defaultsFor(b *block, name string) *block {
-	if b.schema.Inherits != "defaults" {
+	if b.schema.Inherits != "defaults" || b.body.Attributes[twins[name]] != nil {
 		return nil
 	}
-	// code and gencode are two spellings of the same setting. A target that sets one must not
-	// inherit the other.
-	if other := twin(name); other != "" && b.body.Attributes[other] != nil {
-		return nil
-	}
-	return l.nearestDefaults(b.dir, name)
-}
-
-// twin returns the other spelling of a setting; "" if there is none.
-func twin(name string) string {
-	switch name {
-	case "code":
-		return "gencode"
-	case "gencode":
-		return "code"
-	}
-	return ""
-}
-
-// nearestDefaults returns the `defaults` block that provides an attribute: that of the manifest, or
-// the nearest one above that sets it.
-func (l *catalog) nearestDefaults(dir, name string) *block {
-	for ; ; dir = dirAbove(dir) {
+	for dir := b.dir; ; dir = dirAbove(dir) {
 		d := l.named[(&block{kind: "defaults", dir: dir}).key()]
-		if dir == "" || d != nil && d.body.Attributes[name] != nil {
+		switch {
+		case dir == "" || d != nil && d.body.Attributes[name] != nil:
 			return d
-		}
-		if other := twin(name); d != nil && d.body.Attributes[other] != nil {
+		case d != nil && d.body.Attributes[twins[name]] != nil:
 			return nil
 		}
 	}

@@ -3,7 +3,6 @@ package manifest
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -232,21 +231,6 @@ func (f *field) exclude(b *block, list []instance, axes []string) []instance {
 		f.errorAt(f.rng, "", "exclude leaves no instance of %s", b.heading())
 	}
 	return list
-}
-
-// label sets the name of a target that is an instance. Its output file is named after the key of
-// for_each unless output_name is set.
-func (i instance) label(t *Target, b *block) {
-	if i.name == "" {
-		return
-	}
-	t.Name, t.Matrix = b.name+":"+i.name, i.axes
-	if i.axes == nil {
-		t.Each = i.name
-		if b.body.Attributes["output_name"] == nil {
-			t.OutputName = path.Join(b.dir, i.name)
-		}
-	}
 }
 
 // allInstances is the suffix of the address of all instances of a block as a map.

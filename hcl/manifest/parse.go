@@ -62,8 +62,17 @@ func (b *block) attrs() []*hclsyntax.Attribute {
 func (l *catalog) read() bool {
 	p := l.project
 	src, err := fs.ReadFile(l.fsys, p.File)
-	if err != nil {
-		l.cannotRead(err)
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist):
+		l.errorf("Name another folder with -C or another file with -f, or write one with `kbuild init`.",
+			"no %s in %s", p.File, p.Root)
+		return false
+	case errors.Is(err, regular.ErrSize):
+		l.errorf("", "%s in %s has more than %d MiB", p.File, p.Root, MaxSource>>20)
+		return false
+	default:
+		l.errorf("", "cannot read %s in %s: %v", p.File, p.Root, reason(err))
 		return false
 	}
 	body := l.parse(p.File, src)
@@ -73,7 +82,15 @@ func (l *catalog) read() bool {
 			l.add(*fault)
 			return false
 		}
-		l.readLocal(local)
+		// A file outside version control must not change the meaning of the manifest: it only sets
+		// variables.
+		values := l.parse(LocalFile, local)
+		for _, b := range values.Blocks {
+			l.errorAt(b.DefRange(),
+				"It sets variables, one `name = value` a line. Blocks belong into "+p.File+".",
+				"%s may not hold a block %s", LocalFile, b.Type)
+		}
+		l.local = values.Attributes
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.errorf("It is optional; remove it or make it readable.", "cannot read %s: %v", LocalFile,
 			reason(err))
@@ -84,20 +101,6 @@ func (l *catalog) read() bool {
 	l.blocksOf(body, "")
 	l.imports()
 	return true
-}
-
-func (l *catalog) cannotRead(err error) {
-	p := l.project
-	if errors.Is(err, fs.ErrNotExist) {
-		l.errorf("Name another folder with -C or another file with -f, or write one with `kbuild init`.",
-			"no %s in %s", p.File, p.Root)
-		return
-	}
-	if errors.Is(err, regular.ErrSize) {
-		l.errorf("", "%s in %s has more than %d MiB", p.File, p.Root, MaxSource>>20)
-		return
-	}
-	l.errorf("", "cannot read %s in %s: %v", p.File, p.Root, reason(err))
 }
 
 // reason returns an error of the file system without its operation and path.
@@ -124,18 +127,6 @@ func (l *sourceTree) parse(file string, src []byte) *hclsyntax.Body {
 	body := f.Body.(*hclsyntax.Body)
 	l.addHCL(l.rounds.guard(body))
 	return body
-}
-
-// readLocal reads kernels.local.hcl. It may only set variables: a file outside version control must
-// not change the meaning of the manifest.
-func (l *catalog) readLocal(src []byte) {
-	body := l.parse(LocalFile, src)
-	for _, b := range body.Blocks {
-		l.errorAt(b.DefRange(),
-			"It sets variables, one `name = value` a line. Blocks belong into "+l.project.File+".",
-			"%s may not hold a block %s", LocalFile, b.Type)
-	}
-	l.local = body.Attributes
 }
 
 // blocksOf checks every block against the schema and adds the known ones.
@@ -199,7 +190,7 @@ func (l *catalog) block(hb *hclsyntax.Block, s *Block, dir string) *block {
 			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names become file names.",
 				"%q is no name for a %s", b.name, b.kind)
 		}
-		if hasFolder(b.kind) {
+		if s.Target || slices.Contains([]string{"gencode", "group", "test"}, b.kind) {
 			b.name = path.Join(dir, b.name)
 		}
 	}

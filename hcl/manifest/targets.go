@@ -68,7 +68,15 @@ func (l *loader) decodeTarget(b *block) {
 		case Generate:
 			t = r.generate()
 		}
-		i.label(t, b)
+		if i.name != "" {
+			t.Name, t.Matrix = b.name+":"+i.name, i.axes
+			if i.axes == nil { // for_each, whose keys are names of files
+				t.Each = i.name
+				if b.body.Attributes["output_name"] == nil {
+					t.OutputName = path.Join(b.dir, i.name)
+				}
+			}
+		}
 		l.project.Targets = append(l.project.Targets, t)
 	}
 }
