@@ -39,6 +39,7 @@ import (
 // result, and those from which fields are computed when all attributes are known.
 type record struct {
 	*Target
+	b             *block
 	Listed        []item         `attr:"sources"`
 	Headers       []item         `attr:"public_headers"`
 	Match         []item         `attr:"match"`

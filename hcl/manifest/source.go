@@ -59,10 +59,10 @@ func (r *reader) sources(rec *record) []Source {
 	parts := r.partitions(items)
 	hip := slices.ContainsFunc(rec.Gencode.Code, isGFX)
 	// By partition: 100,000 sources share them.
-	settings := map[*partition]Source{}
+	settings := map[*record]Source{}
 	out := make([]Source, 0, len(items))
 	for _, it := range items {
-		p := parts[it.text].partition
+		p := parts[it.text].record
 		s, ok := settings[p]
 		if !ok {
 			s = rec.settings(p)
@@ -129,7 +129,7 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 
 // checkCode reports code of a partition that a device link does not allow: nvlink silently omits
 // code that one object lacks.
-func (r *reader) checkCode(s *Source, p *partition, hip bool) {
+func (r *reader) checkCode(s *Source, p *record, hip bool) {
 	if s.Code == nil {
 		return
 	}
@@ -159,15 +159,10 @@ func endingHelp(ending string) string {
 		"language to one of %s.", strings.Join(attrLanguage.Words, ", "))
 }
 
-// A partition selects among the sources of its target and changes how they are compiled.
-type partition struct {
-	b *block
-	*record
-}
-
-// selection is the partition of a source, and the place of the pattern that selected it.
+// A partition selects among the sources of its target and changes how they are compiled. selection
+// is the partition of a source, and the place of the pattern that selected it.
 type selection struct {
-	*partition
+	*record
 	rng hcl.Range
 }
 
@@ -178,8 +173,8 @@ func (r *reader) partitions(sources []item) map[string]selection {
 		if b.kind != "partition" {
 			continue
 		}
-		p := &partition{b, &record{Target: &Target{}}}
-		p.AttrPos = r.l.reader(b, r.values).decode(p.record)
+		p := &record{Target: &Target{}, b: b}
+		p.AttrPos = r.l.reader(b, r.values).decode(p)
 		if a := b.body.Attributes["code"]; a != nil && r.b.kind == "module" {
 			r.l.errorAt(a.NameRange, "Make a module of its own for these sources.",
 				"the files of a module are for one list of code")
@@ -239,7 +234,7 @@ func (r *reader) selectSources(
 
 // settings returns the settings of a source: those of its target, where its partition does not
 // replace them. Defines are merged, and flags appended. p may be nil.
-func (rec *record) settings(p *partition) Source {
+func (rec *record) settings(p *record) Source {
 	s := Source{Language: rec.Language, Mode: rec.Mode, Opt: rec.Opt, Defines: rec.Macros,
 		Flags: &rec.Flags, Memory: rec.Memory}
 	if p == nil {
@@ -256,9 +251,9 @@ func (rec *record) settings(p *partition) Source {
 // standard returns the language standard of sources in a partition, which may be nil. Without
 // cuda_std, CUDA and HIP use the standard for C++; so a partition's std also replaces the target's
 // cuda_std.
-func (rec *record) standard(language string, p *partition) string {
+func (rec *record) standard(language string, p *record) string {
 	if p == nil {
-		p = &partition{record: &record{}}
+		p = &record{}
 	}
 	switch cxx := cmp.Or(p.Standards.cxx, rec.Standards.cxx); language {
 	case "c":

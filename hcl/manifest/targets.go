@@ -17,7 +17,7 @@ import (
 
 // newTarget reads the attributes of any kind of target.
 func (r *reader) newTarget(kind Kind) *record {
-	rec := &record{Target: &Target{
+	rec := &record{b: r.b, Target: &Target{
 		Kind: kind, Name: r.b.name, Base: r.b.name, Pos: position(r.b.rng),
 	}}
 	rec.AttrPos = r.decode(rec)
