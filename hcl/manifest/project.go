@@ -141,23 +141,23 @@ type Define struct {
 	Value *string
 }
 
-// Source is a source file of a target with all settings for compiling it: those of the target,
-// overridden by its partition.
+// Source is a source file of a target with all settings for compiling it. Those with a tag are of
+// its partition, or of the target if the partition does not set the attribute.
 type Source struct {
 	Path      string // slash-separated, relative to Root (or absolute)
 	Generated string // label of its generate block, "" for a file in the source tree
 	// "c", "c++", "cuda", "hip", "asm"; from `language` or the file extension.
-	Language  string
+	Language  string   `attr:"language"`
 	Partition string   // name of the partition; "" without one
-	Mode      string   // "whole", "rdc", "lto"; "" for C and C++
+	Mode      string   `attr:"mode"` // "whole", "rdc", "lto"; "" for C and C++
 	Std       string   // standard of its language, "c++17"; "" is the compiler's default
-	Opt       string   // as Target.Opt
+	Opt       string   `attr:"opt"` // as Target.Opt
 	Defines   []Define // sorted by name
 	// Include folders of its partition, relative to Root; searched before those of the target.
 	Includes []string
 	Code     []gencode.Code // of its partition, as Gencode.Code; nil means that of the target
 	Flags    *Flags         // shared by all sources of its partition
-	Memory   int64          // bytes; 0 if unknown
+	Memory   int64          `attr:"memory"` // bytes; 0 if unknown
 	AttrPos  map[string]Pos // of each attribute that its partition sets; nil without a partition
 	Pos      Pos            // of the element in the sources attribute, or of the attribute
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -65,7 +66,7 @@ func (r *reader) sources(rec *record) []Source {
 		p := parts[it.text].record
 		s, ok := settings[p]
 		if !ok {
-			s = rec.settings(p)
+			s = r.settings(rec, p)
 			settings[p] = s
 		}
 		s.Path, s.Pos, s.Generated = it.text, position(it.rng), l.generated[it.text]
@@ -234,18 +235,25 @@ func (r *reader) selectSources(
 
 // settings returns the settings of a source: those of its target, where its partition does not
 // replace them. Defines are merged, and flags appended. p may be nil.
-func (rec *record) settings(p *record) Source {
-	s := Source{Language: rec.Language, Mode: rec.Mode, Opt: rec.Opt, Defines: rec.Macros,
-		Flags: &rec.Flags, Memory: rec.Memory}
+func (r *reader) settings(rec, p *record) Source {
+	s := Source{Defines: rec.Macros, Flags: &rec.Flags}
 	if p == nil {
-		return s
+		p = rec
+	} else {
+		s = Source{Partition: p.b.name, Includes: p.Includes, AttrPos: p.AttrPos, Code: p.Code,
+			Defines: mergeDefines(rec.Macros, p.Macros), Flags: rec.Flags.with(&p.Flags)}
 	}
-	return Source{
-		Partition: p.b.name, Includes: p.Includes, AttrPos: p.AttrPos, Code: p.Code,
-		Language: cmp.Or(p.Language, s.Language), Mode: cmp.Or(p.Mode, s.Mode),
-		Opt: cmp.Or(p.Opt, s.Opt), Memory: cmp.Or(p.Memory, s.Memory),
-		Defines: mergeDefines(s.Defines, p.Macros), Flags: s.Flags.with(&p.Flags),
+	to := reflect.ValueOf(&s).Elem()
+	own, others := reflect.ValueOf(p).Elem(), reflect.ValueOf(rec).Elem()
+	fields := r.l.fieldsOf(own.Type())
+	for name, index := range r.l.fieldsOf(to.Type()) {
+		v := own.FieldByIndex(fields[name])
+		if v.IsZero() {
+			v = others.FieldByIndex(fields[name])
+		}
+		to.FieldByIndex(index).Set(v)
 	}
+	return s
 }
 
 // standard returns the language standard of sources in a partition, which may be nil. Without
