@@ -5,14 +5,18 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/execute"
@@ -142,21 +146,23 @@ func (b *build) read() (err error) {
 	if info, err := os.Stat(cache.Absolute(l.Dir, name)); err == nil && info.IsDir() {
 		name = filepath.Join(name, "gcc")
 	}
-	file := name
-	if strings.Contains(name, "/") {
-		name = cache.Absolute(l.Dir, name)
-		file = name
-	} else if file, err = quick.LookPath(name); err != nil {
-		return err
+	file := cache.Absolute(l.Dir, name)
+	if b.request.HostCompiler = file; !strings.Contains(name, "/") {
+		b.request.HostCompiler = name
+		if file, err = quick.LookPath(name); err != nil {
+			return err
+		}
 	}
-	b.request.HostCompiler = name
-	if err := notWrapper(file); err != nil {
-		return err
+	return checkHostCompiler(file, "")
+}
+
+// checkHostCompiler returns an error if the host compiler of another one is a wrapper or a script.
+// The folder scripts has scripts that are known.
+func checkHostCompiler(file, scripts string) error {
+	if probe.IsScript(file) && filepath.Dir(file) != scripts {
+		return cmp.Or(notWrapper(file), fmt.Errorf("%s is a script, which may ask for any variable", file))
 	}
-	if probe.IsScript(file) {
-		return fmt.Errorf("%s is a script, which may ask for any variable", name)
-	}
-	return nil
+	return notWrapper(file)
 }
 
 // plan collects what the command depends on in the host environment, and plans its passes. It has
@@ -216,18 +222,12 @@ func (b *build) findHostCompiler() (again bool, err error) {
 		return false, nil
 	}
 	file, err := quick.LookIn(b.planned.Path, "gcc")
-	if err == nil {
-		err = notWrapper(file)
-	}
 	if err != nil {
 		return false, err
 	}
-	if probe.IsScript(file) && filepath.Dir(file) != b.planned.Programs {
-		return false, fmt.Errorf("%s is a script, which may ask for any variable", file)
-	}
 	again = file != b.planned.HostCXX && file != b.request.HostCompiler
 	b.request.HostCompiler = file
-	return again, nil
+	return again, checkHostCompiler(file, b.planned.Programs)
 }
 
 // commandRequest returns the request for the plan. Two objects of one source may be linked together
@@ -412,3 +412,30 @@ func (b *build) sources(ctx context.Context) (files []string, err error) {
 	}
 	return files, nil
 }
+
+// Counted reports whether a command needs a lease when it is passed through to its compiler. Such a
+// command reads and writes only files, and so waits for no other command. A command that reads or
+// writes a pipe may hold its lease while it waits for a command that waits for a lease.
+func Counted(argv []string) bool {
+	builds := false
+	for _, arg := range argv[1:] {
+		if builds = builds || buildsFile().MatchString(arg); mayPipe().MatchString(arg) {
+			return false
+		}
+		info, err := os.Stat(strings.TrimPrefix(arg, "-o"))
+		if err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice|fs.ModeSocket) != 0 {
+			return false
+		}
+	}
+	return builds && vendors.IsCompiler(filepath.Base(argv[0]))
+}
+
+var (
+	buildsFile = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(-c|-dc|-o|--compile|--device-c|--output-file)$`)
+	})
+	mayPipe = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(-|-E|--preprocess|-MM?|--generate-(nonsystem-)?dependencies|@.*|-optf.*|--?run.*)$` +
+			`|,-E|options-file|/dev/|/proc/`)
+	})
+)

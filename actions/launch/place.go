@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +13,7 @@ import (
 
 // A compile needs a folder of its own, and the names in it must be the same for each: compilers
 // write the names of their files into outputs, and keys hold them. So the folder has a random name
-// in a folder of the user's. All processes refer to it by the number of a descriptor, which
-// commands inherit.
+// in TMPDIR. All processes refer to it by the number of a descriptor, which commands inherit.
 
 // placeFD is the descriptor. If fewer are allowed, the compiler runs as it is.
 const placeFD = 99
@@ -29,87 +30,68 @@ type place struct {
 }
 
 // newPlace creates a folder. It removes the folders of processes that were killed: the kernel has
-// released their locks.
+// released their locks. It may also remove a folder that another process has just created and not
+// locked yet, so that process creates another one.
 func newPlace() (*place, error) {
-	base := filepath.Join(os.TempDir(), fmt.Sprintf("kbuild-cc-%d", os.Getuid()))
-	// another process may remove the new folder before it is locked, or remove base as the last one
-	// in it
-	for range 100 {
-		if err := os.Mkdir(base, 0o700); err != nil && !os.IsExist(err) {
-			return nil, err
-		}
-		var st unix.Stat_t
-		if err := unix.Lstat(base, &st); err == unix.ENOENT {
+	prefix := fmt.Sprintf("kbuild-cc-%d-", os.Getuid())
+	entries, _ := os.ReadDir(os.TempDir())
+	for _, e := range entries {
+		dir := filepath.Join(os.TempDir(), e.Name())
+		if !strings.HasPrefix(e.Name(), prefix) || !e.IsDir() {
 			continue
-		} else if err != nil || int(st.Uid) != os.Getuid() || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o077 != 0 {
-			return nil, fmt.Errorf("%s is not this user's own folder", base)
 		}
-		sweep(base)
-		if p, err := takePlace(base); p != nil || err != nil {
-			return p, err
+		if lock, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			os.RemoveAll(dir)
+			lock.Close()
 		}
 	}
-	return nil, fmt.Errorf("no temporary folder can be made in %s", base)
-}
-
-// takePlace creates a folder and locks it. It returns nil if the folder, or base, was removed
-// before that.
-func takePlace(base string) (*place, error) {
-	dir, err := os.MkdirTemp(base, "c-")
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	lock, err := os.Open(dir)
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	p := &place{dir: dir, lock: lock}
+	p := &place{}
 	if temp, ok := os.LookupEnv("TMPDIR"); ok {
 		p.temp = &temp
 	}
-	var st unix.Stat_t
-	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	for {
+		var err error
+		if p.dir, err = os.MkdirTemp("", prefix); err != nil {
+			return nil, err
+		}
+		p.lock, err = lockFolder(p.dir, unix.LOCK_EX)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = unix.Dup3(int(p.lock.Fd()), placeFD, 0)
+		}
+		if err != nil {
+			p.remove()
+			return nil, fmt.Errorf("making a temporary folder: %w", err)
+		}
+		os.Setenv("TMPDIR", p.dir)
+		return p, nil
 	}
+}
+
+// lockFolder locks a folder of this user's. The error is fs.ErrNotExist if it was removed before.
+func lockFolder(dir string, how int) (*os.File, error) {
+	lock, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	err = unix.Flock(int(lock.Fd()), how)
 	if err == nil {
 		err = unix.Fstat(int(lock.Fd()), &st)
 	}
-	if err == nil && st.Nlink == 0 {
-		lock.Close()
-		return nil, nil
+	switch {
+	case err != nil:
+	case st.Nlink == 0:
+		err = fs.ErrNotExist
+	case int(st.Uid) != os.Getuid():
+		err = fs.ErrPermission
+	default:
+		return lock, nil
 	}
-	if err == nil {
-		err = unix.Dup3(int(lock.Fd()), placeFD, 0)
-	}
-	if err != nil {
-		p.remove()
-		return nil, fmt.Errorf("making a temporary folder: %w", err)
-	}
-	os.Setenv("TMPDIR", dir)
-	return p, nil
-}
-
-// sweep removes folders whose owners are gone. It may also remove a folder that was just created
-// and has no lock yet; takePlace notices that.
-func sweep(base string) {
-	entries, _ := os.ReadDir(base)
-	for _, e := range entries {
-		dir := filepath.Join(base, e.Name())
-		f, err := os.Open(dir)
-		if err != nil || !strings.HasPrefix(e.Name(), "c-") {
-			continue
-		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			// it is not empty, and no process fills it without a lock
-			if err := os.Remove(dir); err != nil {
-				os.RemoveAll(dir)
-			}
-		}
-		f.Close()
-	}
+	lock.Close()
+	return nil, err
 }
 
 func (p *place) remove() {
@@ -122,5 +104,4 @@ func (p *place) remove() {
 	if p.lock != nil {
 		p.lock.Close()
 	}
-	unix.Rmdir(filepath.Dir(p.dir)) // fails if there is another folder in it
 }

@@ -192,15 +192,11 @@ func (b *build) anywhere(observed []cache.Observation) (list []cache.Observation
 			continue // its text is in the key
 		}
 		name, inside := l.Base.Name(o.Path)
-		if !inside && slices.ContainsFunc(looked(o), func(p string) bool { return !isFixed(p, fixed) }) {
+		if inside && o.Kind == cache.KindFile && o.Digest.IsZero() ||
+			!inside && slices.ContainsFunc(looked(o), func(p string) bool { return !isFixed(p, fixed) }) {
 			return nil, false
 		}
 		o.Path = name
-		if inside && o.Kind == cache.KindFile && o.Digest.IsZero() {
-			if o.Digest, ok = b.settled(name); !ok {
-				return nil, false
-			}
-		}
 		list = append(list, o)
 	}
 	return list, true
@@ -223,18 +219,6 @@ func isFixed(path string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(dir string) bool {
 		return strings.HasPrefix(path+"/", dir+"/") || strings.HasPrefix(dir+"/", path+"/")
 	})
-}
-
-// settled returns the digest of a file that has not changed since the command began.
-func (b *build) settled(name string) (d cache.Digest, ok bool) {
-	file := cache.Absolute(b.launch.Dir, name)
-	before, err := cache.StatFile(file)
-	if err != nil || !before.Before(b.launch.Begun) {
-		return d, false
-	}
-	d, err = cache.DigestFile(file)
-	after, err2 := cache.StatFile(file)
-	return d, err == nil && err2 == nil && before == after
 }
 
 // fixedFolders returns folders outside of the base directory that are the same for every checkout.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -90,16 +92,9 @@ func isROCmScript(file string) bool {
 // Debian's nvcc does.
 func onlyStarts(file string) bool {
 	text, err := regular.ReadAtMost(file, 1<<16)
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		rest, starts := strings.CutPrefix(line, "exec /")
-		program, all := strings.CutSuffix(rest, ` "$@"`)
-		if line != "" && line[0] != '#' && !(starts && all && !strings.ContainsAny(program, " $`\"'\\;|&<>()")) {
-			return false
-		}
-	}
-	return true
+	return err == nil && starterRE().Match(text)
 }
+
+var starterRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^([ \\t]*(#.*|exec /[^ $`\"'\\\\;|&<>()\\n]+ \"\\$@\")?[ \\t]*(\\n|$))*$")
+})

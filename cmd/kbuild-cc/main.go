@@ -31,24 +31,13 @@ func main() {
 		os.Exit(127)
 	}
 	if !quick.Disabled() {
-		bring(c)
+		if done, _, _ := c.Try(); done {
+			os.Exit(0)
+		}
 		start(args)
 	}
 	fmt.Fprintln(os.Stderr, "error: kbuild-cc:", c.Exec())
 	os.Exit(126)
-}
-
-// bring restores the outputs of a cached command and exits. It returns if the command is not
-// cached.
-func bring(c *quick.Call) {
-	store, err := quick.OpenStore()
-	if err != nil {
-		return
-	}
-	if done, _ := c.Try(store); done {
-		c.Log(store, quick.Entry{Result: quick.Hit})
-		os.Exit(0)
-	}
 }
 
 // start replaces this process with kbuild. It returns if kbuild is not installed.

@@ -19,7 +19,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/launch"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
 	"github.com/kbuild-dev/kbuild/actions/machine"
-	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
@@ -38,7 +37,8 @@ func launched(name string, args []string) (compiler []string, ok bool) {
 	return nil, false
 }
 
-// launchCompiler runs a compiler's command line and returns its exit status.
+// launchCompiler runs a compiler's command line and returns its exit status. If the command is not
+// cached, its passes run; if it cannot be split, the compiler runs instead.
 func (c *cli) launchCompiler(args []string) int {
 	call, err := quick.Read(args)
 	if err != nil {
@@ -48,46 +48,35 @@ func (c *cli) launchCompiler(args []string) int {
 	if quick.Disabled() {
 		return c.leave(call)
 	}
-	store, err := quick.OpenStore()
-	if err == nil {
-		err = call.Nowhere
-	}
-	if err != nil {
-		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
-		return c.leave(call)
-	}
-	done, changed := call.Try(store)
+	done, changed, err := call.Try()
 	if done {
-		call.Log(store, quick.Entry{Result: quick.Hit})
 		return 0
 	}
-	return c.compile(call, store, changed)
-}
-
-// compile runs the command split into passes. If it cannot be split, the compiler runs it instead.
-func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int {
-	res, ended, err := c.passes(call, len(changed) > 0)
-	if ended != 0 {
-		return die(ended)
+	var res *launch.Result
+	if err == nil {
+		var ended syscall.Signal
+		if res, ended, err = c.passes(call, len(changed) > 0); ended != 0 {
+			return die(ended)
+		}
 	}
 	if err == nil {
 		err = call.Place(res.Made)
 	}
 	if err != nil {
-		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
+		call.Log(quick.Entry{Result: quick.Left, Why: err.Error()})
 		return c.leave(call) // the compiler reports its own errors; --stats lists those of kbuild
 	}
 	entry := quick.Entry{Result: quick.Miss, Why: strings.Join(changed, ", "), Ran: res.Ran, Taken: res.Hits}
 	if res.Ran == 0 {
 		entry.Result = quick.Hit
 	}
-	call.Log(store, entry)
+	call.Log(entry)
 	if res.Starved != "" {
 		c.say("kbuild: %s ran out of memory, and ran again with nothing beside it", res.Starved)
 	}
 	quick.Say(res.Made.Stderr)
 	if limit, err := cacheSize(); err == nil {
-		store.MaybeGC(context.Background(), limit) // with only the launcher, nothing else evicts
+		call.Store.MaybeGC(context.Background(), limit) // with only the launcher, nothing else evicts
 	}
 	return 0
 }

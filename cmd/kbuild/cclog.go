@@ -1,20 +1,23 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
@@ -37,104 +40,73 @@ func (cc *ccCmd) Run(c *cli) error {
 		return c.linkCompilers(cc.Links)
 	case cc.CMake:
 		return c.writeCMake()
-	case cc.Zero:
-		return c.zeroLog()
-	case cc.Stats, cc.ShowLog, cc.Explain != "":
-		calls, err := readCalls()
-		if err != nil {
-			return err
-		}
-		return cc.show(c, calls)
+	case !cc.Zero && !cc.Stats && !cc.ShowLog && cc.Explain == "":
+		return exitError{exitUsage, errors.New("cc needs a compiler, behind --, or one of its options: kbuild cc --help")}
 	}
-	return exitError{exitUsage, errors.New("cc needs a compiler, behind --, or one of its options: kbuild cc --help")}
-}
-
-func (cc *ccCmd) show(c *cli, calls []quick.Entry) error {
-	switch {
-	case cc.Explain != "":
-		return c.explainCall(cc.Explain, calls)
-	case cc.ShowLog:
-		for _, e := range calls {
-			fmt.Fprintf(c.out, "%s %s %s: %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Result, e.Dir, term.ShellQuote(e.Argv), because(e))
-		}
-		return nil
-	}
-	c.showStats(calls)
-	return nil
-}
-
-func because(e quick.Entry) string {
-	if e.Why == "" {
-		return ""
-	}
-	return " (" + e.Why + ")"
-}
-
-// readCalls reads the log and its predecessor, the oldest call first.
-func readCalls() (calls []quick.Entry, err error) {
-	store, err := quick.OpenStore()
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{quick.LogFile(store) + ".1", quick.LogFile(store)} {
-		text, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		lines := bufio.NewScanner(bytes.NewReader(text))
-		lines.Buffer(nil, 64<<20)
-		for lines.Scan() {
-			var e quick.Entry
-			if json.Unmarshal(lines.Bytes(), &e) == nil { // a killed process leaves a partial line
-				calls = append(calls, e)
-			}
-		}
-	}
-	return calls, nil
-}
-
-func (c *cli) zeroLog() error {
 	store, err := quick.OpenStore()
 	if err != nil {
 		return err
 	}
+	var calls []quick.Entry // the oldest first
 	for _, name := range []string{quick.LogFile(store) + ".1", quick.LogFile(store)} {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if cc.Zero {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		for line := range bytes.Lines(text) {
+			var e quick.Entry
+			if json.Unmarshal(line, &e) == nil { // a killed process leaves a partial line
+				calls = append(calls, e)
+			}
+		}
+	}
+	switch {
+	case cc.Explain != "":
+		return c.explainCall(cc.Explain, calls)
+	case cc.Stats:
+		c.showStats(calls)
+		return nil
+	}
+	for _, e := range calls {
+		why := ""
+		if e.Why != "" {
+			why = " (" + e.Why + ")"
+		}
+		fmt.Fprintf(c.out, "%s %s %s: %s%s\n", e.Time.Local().Format(time.DateTime), e.Result, e.Dir, term.ShellQuote(e.Argv), why)
 	}
 	return nil
 }
 
 // showStats counts calls by project. A project is the folder that the calls ran in.
 func (c *cli) showStats(calls []quick.Entry) {
-	type count struct{ hits, misses, left, ran, taken int }
-	projects := map[string]*count{}
-	why := map[string]int{}
+	type count struct {
+		results    map[string]int
+		ran, taken int
+	}
+	projects, why := map[string]*count{}, map[string]int{}
 	for _, e := range calls {
 		n := projects[e.Dir]
 		if n == nil {
-			n = &count{}
+			n = &count{results: map[string]int{}}
 			projects[e.Dir] = n
 		}
+		n.results[e.Result]++
 		n.ran, n.taken = n.ran+e.Ran, n.taken+e.Taken
-		switch e.Result {
-		case quick.Hit:
-			n.hits++
-		case quick.Miss:
-			n.misses++
-		default:
-			n.left++
+		if e.Result == quick.Left {
 			why[e.Why]++
 		}
 	}
 	fmt.Fprintf(c.out, "%8s %8s %8s %8s   %8s %8s\n", "calls", "hits", "misses", "left", "passes", "taken")
 	for _, dir := range slices.Sorted(maps.Keys(projects)) {
 		n := projects[dir]
-		fmt.Fprintf(c.out, "%8d %8d %8d %8d   %8d %8d   %s\n", n.hits+n.misses+n.left, n.hits, n.misses, n.left, n.ran, n.taken, dir)
+		hits, misses, left := n.results[quick.Hit], n.results[quick.Miss], n.results[quick.Left]
+		fmt.Fprintf(c.out, "%8d %8d %8d %8d   %8d %8d   %s\n", hits+misses+left, hits, misses, left, n.ran, n.taken, dir)
 	}
 	if len(why) > 0 {
 		fmt.Fprintln(c.out, "\nleft to the compiler:")
@@ -151,36 +123,46 @@ func (c *cli) explainCall(file string, calls []quick.Entry) error {
 		return err
 	}
 	for _, e := range slices.Backward(calls) {
-		for i, a := range e.Argv {
-			if i == 0 || e.Argv[i-1] != "-o" && e.Argv[i-1] != "--output-file" {
-				continue
-			}
-			if made := a; made != "" {
-				if !filepath.IsAbs(made) {
-					made = filepath.Join(e.Dir, made)
-				}
-				if made == want {
-					fmt.Fprintf(c.out, "%s\n", explained(e))
-					return nil
-				}
-			}
+		i := 1 + slices.IndexFunc(e.Argv, func(a string) bool { return a == "-o" || a == "--output-file" })
+		if i == 0 || i == len(e.Argv) || cache.Absolute(e.Dir, e.Argv[i]) != want {
+			continue
 		}
+		why := "this command was new, or what it read"
+		if e.Why != "" {
+			why = "changed: " + e.Why
+		}
+		switch e.Result {
+		case quick.Hit:
+			fmt.Fprintln(c.out, "it was taken from the cache")
+		case quick.Left:
+			fmt.Fprintln(c.out, "the compiler ran as it is: "+e.Why)
+		default:
+			fmt.Fprintf(c.out, "%s; %d passes ran, %d were taken from the cache\n", why, e.Ran, e.Taken)
+		}
+		return nil
 	}
 	return fmt.Errorf("no call is known that made %s", file)
 }
 
-func explained(e quick.Entry) string {
-	switch e.Result {
-	case quick.Hit:
-		return "it was taken from the cache"
-	case quick.Left:
-		return "the compiler ran as it is: " + e.Why
+//go:embed kbuild.cmake
+var kbuildCMake string
+
+// writeCMake prints kbuild.cmake, which makes a CMake project use the launcher.
+func (c *cli) writeCMake() error {
+	program, err := launcher()
+	if err != nil {
+		return err
 	}
-	why := "this command was new, or what it read"
-	if e.Why != "" {
-		why = "changed: " + e.Why
+	if strings.ContainsAny(program, `"\$;`) {
+		return fmt.Errorf("CMake cannot name %s: it splits or expands it", program)
 	}
-	return fmt.Sprintf("%s; %d passes ran, %d were taken from the cache", why, e.Ran, e.Taken)
+	_, err = fmt.Fprint(c.out, launcherText(program))
+	return err
+}
+
+// launcherText returns kbuild.cmake with the launcher filled in.
+func launcherText(program string) string {
+	return strings.NewReplacer("@LAUNCHER@", program, "@LANGUAGES@", "C CXX CUDA HIP").Replace(kbuildCMake)
 }
 
 // linkCompilers creates links to the launcher under the names of compilers.
@@ -221,13 +203,8 @@ func launcher() (string, error) {
 	if exe, err = filepath.EvalSymlinks(exe); err != nil {
 		return "", err
 	}
-	if small := filepath.Join(filepath.Dir(exe), "kbuild-cc"); executable(small) {
+	if small, err := exec.LookPath(filepath.Join(filepath.Dir(exe), "kbuild-cc")); err == nil {
 		return small, nil
 	}
 	return exe, nil
-}
-
-func executable(file string) bool {
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }

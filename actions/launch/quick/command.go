@@ -46,33 +46,19 @@ type Text struct {
 }
 
 // commandKey returns the key of a command line in an absolute folder. env contains all variables that
-// may change the result or the diagnostics.
-func commandKey(argv []string, dir string, env []string) cache.Key {
+// may change the result or the diagnostics. If there is a base, the key is equal for the same command
+// in another checkout, files are the texts of its option files (@file, --options-file), and ok is
+// false if the command depends on the path of its base.
+func commandKey(argv []string, dir string, base Base, env, files []string) (key cache.Key, ok bool) {
 	h := cache.NewHasher()
 	h.Field("format", format)
 	h.Field("method", cache.KeyVersion)
-	h.Field("folder", dir)
-	for _, e := range env {
-		h.Field("env", e)
-	}
-	for _, a := range argv {
-		h.Field("arg", a)
-	}
-	return h.Sum()
-}
-
-// sharedKey is a commandKey that is equal for the same command in another checkout. files are the texts of
-// its option files (@file, --options-file). ok is false if the command depends on the path of its
-// base.
-func sharedKey(argv []string, base Base, env, files []string) (key cache.Key, ok bool) {
 	if base.Dir == "" {
-		return key, false
+		h.Field("folder", dir)
+	} else {
+		h.Field("project", base.Project)
+		h.Field("below", base.Cwd)
 	}
-	h := cache.NewHasher()
-	h.Field("format", format)
-	h.Field("method", cache.KeyVersion)
-	h.Field("project", base.Project)
-	h.Field("below", base.Cwd)
 	for _, list := range []struct {
 		field string
 		texts []string

@@ -36,7 +36,7 @@ func remembered(t *testing.T) (c *Call, key cache.Key, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key = commandKey([]string{"/nvcc", "-c", "a.cu"}, dir, []string{"A=1"})
+	key, _ = commandKey([]string{"/nvcc", "-c", "a.cu"}, dir, Base{}, []string{"A=1"}, nil)
 	c = &Call{Store: store, Dir: dir, Key: key, Begun: time.Now()}
 	err = c.Keep(key, []cache.Observation{{Path: "a.cu", Kind: cache.KindFile, Stat: stat, Digest: digest(t, source)}, {Path: "absent.h", Kind: cache.KindAbsent}},
 		&Made{Outputs: []cache.Output{o}, Files: []Text{{Path: "out/a.d", Text: []byte("a.o : a.cu\n")}}, Stderr: "warning\n", Peaks: map[string]int64{"ptxas": 7}})
@@ -89,7 +89,8 @@ func TestFind(t *testing.T) {
 	if _, holds, changed := c.find(key); holds || len(changed) != 1 {
 		t.Errorf("with a header that came: %v, %q", holds, changed)
 	}
-	if made, _, _ := c.find(commandKey(nil, dir, nil)); made != nil {
+	another, _ := commandKey(nil, dir, Base{}, nil, nil)
+	if made, _, _ := c.find(another); made != nil {
 		t.Error("another command is remembered")
 	}
 }
@@ -204,7 +205,8 @@ func TestCollection(t *testing.T) {
 // A file that another kbuild, or one that was killed, has left is removed when it is old.
 func TestCollectionOfLeftovers(t *testing.T) {
 	c, key, _ := remembered(t)
-	other := c.Store.Command(commandKey([]string{"x"}, "/", nil))
+	another, _ := commandKey([]string{"x"}, "/", Base{}, nil, nil)
+	other := c.Store.Command(another)
 	if err := os.MkdirAll(filepath.Dir(other), 0o777); err != nil {
 		t.Fatal(err)
 	}

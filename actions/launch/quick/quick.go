@@ -37,7 +37,7 @@ type Call struct {
 
 	Nowhere error // the working directory has no name any more: the compiler runs as it is
 
-	Store *disk.Store // the action cache; set by Try
+	Store *disk.Store // the action cache; set by Try, nil if there is none
 	// The result of the last run, whatever has changed since; nil if it is not known. Set by Try.
 	Last *Made
 }
@@ -66,7 +66,7 @@ func Read(args []string) (*Call, error) {
 	}
 	c := &Call{Argv: append([]string{file}, args[1:]...), called: called, Dir: dir, Begun: begun, Nowhere: nowhere}
 	env := environ()
-	c.Key = commandKey(c.Argv, dir, env)
+	c.Key, _ = commandKey(c.Argv, dir, Base{}, env, nil)
 	if nowhere == nil {
 		c.share(env)
 	}
@@ -100,7 +100,7 @@ func (c *Call) share(env []string) {
 	for _, f := range files {
 		texts = append(texts, f.Text)
 	}
-	if key, ok := sharedKey(c.Argv, base, env, texts); ok {
+	if key, ok := commandKey(c.Argv, c.Dir, base, env, texts); ok {
 		c.Base, c.Shared, c.Options = base, key, files
 	}
 }
@@ -143,11 +143,14 @@ func OpenStore() (*disk.Store, error) {
 }
 
 // Try restores the result of the command's last run. done is false if there is no result, or if it
-// is not valid. changed lists the paths for which it is not valid.
-func (c *Call) Try(store *disk.Store) (done bool, changed []string) {
-	c.Store = store
-	if c.Nowhere != nil {
-		return false, nil
+// is not valid. changed lists the paths for which it is not valid. The error is the reason why the
+// compiler must run as it is.
+func (c *Call) Try() (done bool, changed []string, err error) {
+	if c.Store, err = OpenStore(); err == nil {
+		err = c.Nowhere
+	}
+	if err != nil {
+		return false, nil, err
 	}
 	key := c.Key
 	last, valid, changed := c.find(key)
@@ -159,15 +162,16 @@ func (c *Call) Try(store *disk.Store) (done bool, changed []string) {
 	}
 	c.Last = last
 	if !valid {
-		return false, changed
+		return false, changed, nil
 	}
 	made := last.At(c.Base)
 	if Shown(made) || c.Place(made) != nil {
-		return false, nil
+		return false, nil, nil
 	}
-	store.UsedCommand(key) // eviction is least recently used first
+	c.Store.UsedCommand(key) // eviction is least recently used first
+	c.Log(Entry{Result: Hit})
 	Say(made.Stderr)
-	return true, nil
+	return true, nil, nil
 }
 
 // Shown reports whether only the compiler can show the messages. On a terminal they have colours,

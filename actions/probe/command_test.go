@@ -1,0 +1,29 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A script that does more than start another program may ask for any variable.
+func TestOnlyStarts(t *testing.T) {
+	for text, want := range map[string]bool{
+		"#!/bin/sh\n\nexec /usr/lib/nvidia-cuda-toolkit/bin/nvcc \"$@\"\n": true,
+		"#!/bin/sh\n# exec $X\n  exec /nvcc \"$@\"":                        true,
+		"#!/bin/sh\nexec $HOME/nvcc \"$@\"\n":                              false,
+		"#!/bin/sh\nexec /nvcc -O3 \"$@\"\n":                               false,
+		"#!/bin/sh\nexec /nvcc $@\n":                                       false,
+		"#!/bin/sh\nexec /nvcc \"$@\"; x\n":                                false,
+		"#!/bin/sh\nX=1\nexec /nvcc \"$@\"\n":                              false,
+		"#!/bin/sh\nexec nvcc \"$@\"\n":                                    false,
+	} {
+		file := filepath.Join(t.TempDir(), "nvcc")
+		if err := os.WriteFile(file, []byte(text), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if got := onlyStarts(file); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
