@@ -93,6 +93,9 @@ func (p *Pin) fill(ctx context.Context, wheels []Wheel, tmp, made string) error 
 		return err
 	}
 	args := []string{"install", "--no-deps", "--no-compile", "--no-warn-script-location", "--only-binary=:all:", "--require-hashes", "-r", file, "--target", made}
+	if p.Terminal == nil {
+		args = append(args, "--quiet")
+	}
 	if _, err := pip.run(ctx, slices.Concat(args, offline(p.Links))...); err != nil {
 		return err
 	}
@@ -212,7 +215,9 @@ func (p *Pin) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	dir := filepath.Join(p.Dir, list[0].Name)
-	p.unlink(dir)
+	if link := p.name(dir); p.Common != "" && owned(link, dir) {
+		os.Remove(link)
+	}
 	if err := errors.Join(os.Rename(dir, filepath.Join(tmp, "toolkit")), os.RemoveAll(tmp)); err != nil {
 		return err
 	}

@@ -137,9 +137,6 @@ func TestInstall(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(root, "nvvm/lib64/libnvvm.so")); string(text) != "nvvm\n" {
 		t.Errorf("nvlink finds %q, %v", text, err)
 	}
-	if !strings.Contains(printed(), "downloading nvidia-cuda-nvcc-13.5.37-py3-none-manylinux2014") || !strings.Contains(printed(), ".whl (1.2 MB)") {
-		t.Errorf("there is no progress:\n%s", printed())
-	}
 	if again, err := p.Install(context.Background()); err != nil || again != root || !strings.HasSuffix(printed(), "CUDA 13.5.0 is installed") {
 		t.Errorf("the second time it is %s, %v:\n%s", again, err, printed())
 	}
@@ -266,8 +263,8 @@ func TestUse(t *testing.T) {
 	use(root)
 }
 
-// TestTwoCaches installs a toolkit into two caches of one user. Builds of both use one name, which
-// stays until the last is removed.
+// TestTwoCaches installs a toolkit into two caches of one user. Builds of both use one name, which a
+// build sets again if the toolkit of the other cache was removed.
 func TestTwoCaches(t *testing.T) {
 	one, _ := locked(t)
 	two := *one
@@ -305,12 +302,11 @@ func TestTwoCaches(t *testing.T) {
 	if again := use(&two); again != name {
 		t.Errorf("the other cache has it as %s, not as %s", again, name)
 	}
-	if remove(&two); !there(name) {
-		t.Error("a build of the first cache that runs has lost the toolkit that was removed from the other")
-	}
-	use(&two)
-	use(one)
 	remove(&two)
+	use(one)
+	if !there(name) {
+		t.Error("the toolkit of the first cache is lost with that of the other")
+	}
 	if remove(one); there(name) {
 		t.Error("the toolkit is removed from both, and still there")
 	}

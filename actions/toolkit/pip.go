@@ -1,17 +1,13 @@
 package toolkit
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
@@ -28,13 +24,12 @@ type pip struct {
 	argv     []string
 	dir      string   // an empty working directory: python first looks for modules there
 	env      []string // complete
-	say      func(line string)
 	terminal *os.File // shows pip's own progress; may be nil
 }
 
 // newPip finds pip. It writes only below tmp.
 func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
-	made := &pip{dir: filepath.Join(tmp, "cwd"), say: p.Say, terminal: p.Terminal}
+	made := &pip{dir: filepath.Join(tmp, "cwd"), terminal: p.Terminal}
 	for _, dir := range []string{made.dir, filepath.Join(tmp, "tmp")} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, err
@@ -81,18 +76,10 @@ func (p *pip) find(ctx context.Context, venv string) error {
 	return errors.New("python3 has no pip, which fetches the toolkit. Install it, " + installPip)
 }
 
-// run runs pip. It shows pip's progress, and returns its stderr, which is also part of the error if
+// run runs pip. A terminal shows pip's own progress. It returns its stderr, which is also part of the error if
 // pip fails.
 func (p *pip) run(ctx context.Context, args ...string) (complaints string, err error) {
-	stdout, shown := p.terminal, func() {}
-	if stdout == nil {
-		args = append(args, "--progress-bar", "off")
-		if stdout, shown, err = p.lines(); err != nil {
-			return "", err
-		}
-	}
-	res, err := run.Run(ctx, run.Command{Argv: slices.Concat(p.argv, args), Dir: p.dir, Env: p.env, Stdout: stdout})
-	shown()
+	res, err := run.Run(ctx, run.Command{Argv: slices.Concat(p.argv, args), Dir: p.dir, Env: p.env, Stdout: p.terminal})
 	complaints = strings.TrimSpace(string(res.Output))
 	switch {
 	case err != nil:
@@ -104,32 +91,3 @@ func (p *pip) run(ctx context.Context, args ...string) (complaints string, err e
 	}
 	return complaints, nil
 }
-
-// lines prints the relevant lines of pip's output. shown waits for the last one.
-func (p *pip) lines() (to *os.File, shown func(), err error) {
-	from, to, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		lines := bufio.NewScanner(from)
-		for lines.Scan() {
-			if m := fetchRE().FindStringSubmatch(lines.Text()); m != nil {
-				p.say(strings.ToLower(m[1][:1]) + m[1][1:] + " " + filepath.Base(m[2]) + m[3])
-			}
-		}
-		io.Copy(io.Discard, from) // Scan stops at a line that is too long
-	}()
-	return to, func() {
-		to.Close()
-		<-done
-		from.Close()
-	}, nil
-}
-
-// fetchRE matches the wheels that pip fetches, with their sizes.
-var fetchRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*(Downloading|Using cached|Processing) (\S.*?\.whl)(?:\.metadata)?( \([0-9][^)]*\))?`)
-})

@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // The paths of a toolkit are in command lines, in dependency files and in debug information, and so
@@ -19,9 +17,7 @@ import (
 // same build then, but with different keys.
 //
 // A user with two caches that contain the same toolkit has one link. Each build sets it to the
-// toolkit of its own cache, perhaps during a build with the other cache. compile_commands.json
-// keeps the name of the link indefinitely. So if the toolkit is removed from one cache, the link is
-// replaced by one to the other cache, and exists at every moment.
+// toolkit of its own cache, perhaps during a build with the other cache.
 
 // CommonDir is the folder of the links to toolkits.
 const CommonDir = "/var/tmp"
@@ -38,27 +34,6 @@ func (p *Pin) Use() (string, error) {
 		return root, nil
 	}
 	return filepath.Join(link, filepath.Base(filepath.Dir(root)), filepath.Base(root)), nil
-}
-
-// otherFile is a file in the folder of a toolkit. It holds the previous target of the link.
-const otherFile = "other"
-
-// unlink removes the link to the folder of a toolkit that will be removed.
-func (p *Pin) unlink(dir string) {
-	link := p.name(dir)
-	if p.Common == "" || !owned(link, dir) {
-		return
-	}
-	if other, err := regular.Read(filepath.Join(dir, otherFile)); err == nil && sameToolkit(string(other), dir) && relink(link, string(other)) {
-		return
-	}
-	os.Remove(link)
-}
-
-// sameToolkit reports whether other is another folder with the toolkit of dir.
-func sameToolkit(other, dir string) bool {
-	_, err := rootOf(other)
-	return err == nil && other != dir && filepath.Base(other) == filepath.Base(dir)
 }
 
 // name returns the path of the link to the folder of a toolkit.
@@ -84,10 +59,6 @@ func owned(link, dir string) bool {
 // relink sets a link to dir. The sticky bit prevents that for the link of another user.
 func relink(link, dir string) bool {
 	tmp := fmt.Sprintf("%s.%d", link, os.Getpid())
-	if other, err := os.Readlink(link); err == nil && owned(link, other) && sameToolkit(other, dir) {
-		// Without it the other build tree plans again.
-		regular.Replace(filepath.Join(dir, otherFile), []byte(other))
-	}
 	if os.Symlink(dir, tmp) != nil || os.Rename(tmp, link) != nil {
 		os.Remove(tmp)
 	}

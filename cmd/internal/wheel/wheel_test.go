@@ -3,8 +3,10 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func TestPythonVersion(t *testing.T) {
@@ -27,12 +29,7 @@ func TestPythonVersion(t *testing.T) {
 // time is in the archive.
 func TestPack(t *testing.T) {
 	w := &wheel{version: "1.2.0", platform: "x86_64"}
-	if err := w.modules(); err != nil {
-		t.Fatal(err)
-	}
-	w.script("kbuild", []byte("program"))
-	w.describe([]byte("read me"), []byte("license"))
-	data, err := w.pack()
+	data, err := w.build(fstest.MapFS{"kbuild": {Data: []byte("program")}}, fstest.MapFS{"kbuild-config.cmake": {}}, os.DirFS("../../.."))
 	if err != nil {
 		t.Fatal(err)
 	}
