@@ -72,7 +72,7 @@ func (b *build) useSplitFailures(p *Project) {
 	}
 	maps.Copy(p.SplitFailures, b.splitFailures)
 	for question, why := range p.SplitFailures {
-		p.steps.Misparsed(question, why)
+		p.steps.NoteSplitFailure(question, why)
 	}
 }
 

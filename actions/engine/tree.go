@@ -143,8 +143,8 @@ func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 	case t.shared == nil:
 		t.w.UI.Note("warning: --remote-exec needs a server, and there is none: name it with --remote, KBUILD_REMOTE or a cache block of the manifest")
 	default:
-		c.Remote = remote.New(remote.Config{Server: t.shared.remote, Platform: t.w.Platform,
-			Estimates: t, Root: c.Root, Env: c.Env, KeyEnv: c.KeyEnv, Files: c.Files})
+		c.Remote = &remote.Executor{Server: t.shared.remote, Platform: t.w.Platform,
+			Estimates: t}
 	}
 	return nil
 }

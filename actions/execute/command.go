@@ -29,6 +29,7 @@ import (
 // Command is a command of an action that is ready to run: its arguments have temporary names for
 // the files that it writes, and the files that it reads exist.
 type Command struct {
+	*buildTree
 	Action *graph.Action
 	Argv   []string
 
@@ -287,7 +288,7 @@ func (c *Command) Query(ctx context.Context, argv []string) string {
 
 // With returns another command that runs in the same folder.
 func (c *Command) With(argv []string) *Command {
-	return &Command{Action: c.Action, Argv: argv, r: c.r, dir: c.dir}
+	return &Command{buildTree: c.buildTree, Action: c.Action, Argv: argv, r: c.r, dir: c.dir}
 }
 
 // Again returns a command of the same action with a folder of its own for its outputs, which argv
@@ -311,9 +312,6 @@ func (c *Command) Reads() []string {
 		func(in string) bool { return in == c.Action.Link().HostRefs || !reads.has(in) })
 }
 
-// Digest returns the digest of a file that the command reads.
-func (c *Command) Digest(file string) (cache.Digest, error) { return c.r.Digest(file) }
-
 // Folder returns the folder with the temporary files of the command, File the name of one of them,
 // Output that of an output, and Depfile that of the dependency file. They are absolute.
 func (c *Command) Folder() string          { return c.dir.dir }
@@ -332,7 +330,7 @@ func (c *Command) Names(i int) bool {
 // newCommand returns the command of a with the arguments argv, with temporary names for the files
 // that it writes. An in-place command writes the outputs themselves.
 func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Command, error) {
-	c := &Command{a, slices.Clone(argv), r, dir, a.Work.Response}
+	c := &Command{r.buildTree, a, slices.Clone(argv), r, dir, a.Work.Response}
 	rel := dir.relative()
 	if a.Step().EmptyCwd {
 		rel = dir

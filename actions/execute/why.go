@@ -82,26 +82,26 @@ func byName(fields []cache.Field) map[string][]string {
 	return values
 }
 
+// digests lists the kinds of fields whose value is a digest, with what a change of one means. The %
+// stands for the rest of the field's name.
+var digests = map[string]string{
+	"input":   "% changed",
+	"library": "the shared library % changed",
+	"tool":    "the tools of % changed",
+	"program": "the program it runs changed",
+	"made":    "a source, header, tool or option behind the artifacts changed",
+}
+
 func describe(name, value string) string {
-	switch kind, _, _ := strings.Cut(name, " "); kind {
-	case "input", "tool", "library", "program", "made": // the value is a digest
+	if kind, _, _ := strings.Cut(name, " "); digests[kind] != "" {
 		return name
 	}
 	return name + " " + value
 }
 
 func change(name, was, is string) string {
-	switch kind, of, _ := strings.Cut(name, " "); kind {
-	case "input":
-		return of + " changed"
-	case "library":
-		return "the shared library " + of + " changed"
-	case "tool":
-		return "the tools of " + of + " changed"
-	case "program":
-		return "the program it runs changed"
-	case "made":
-		return "a source, header, tool or option behind the artifacts changed"
+	if kind, of, _ := strings.Cut(name, " "); digests[kind] != "" {
+		return strings.ReplaceAll(digests[kind], "%", of)
 	}
 	return fmt.Sprintf("%s was %q, is %q", name, was, is)
 }

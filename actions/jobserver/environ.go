@@ -37,13 +37,10 @@ func FromEnviron(makeflags string) (*Client, error) {
 }
 
 // authentication returns the value of the last jobserver option in MAKEFLAGS: make appends one that
-// overrides what it inherited. After "--" follow variables of the user's command line.
+// overrides what it inherited.
 func authentication(makeflags string) string {
 	auth := ""
-	for _, w := range fields(makeflags) {
-		if w == "--" {
-			break
-		}
+	for _, w := range options(makeflags) {
 		for _, option := range []string{"--jobserver-auth=", "--jobserver-fds="} {
 			if v, ok := strings.CutPrefix(w, option); ok {
 				auth = v
@@ -67,10 +64,7 @@ func Letters(makeflags string) string {
 // Jobs returns the number of make's -j; 0 if it is unknown or missing. The last one counts, as for
 // make.
 func Jobs(makeflags string) (n int) {
-	for _, w := range fields(makeflags) {
-		if w == "--" {
-			break
-		}
+	for _, w := range options(makeflags) {
 		if v, ok := strings.CutPrefix(w, "-j"); ok {
 			n, _ = strconv.Atoi(v)
 		}
@@ -78,26 +72,25 @@ func Jobs(makeflags string) (n int) {
 	return max(0, n)
 }
 
-// fields splits at unescaped blanks, as make writes MAKEFLAGS.
-func fields(s string) []string {
-	var out []string
-	var w strings.Builder
-	for i := 0; i < len(s); i++ {
+// options splits MAKEFLAGS at unescaped blanks, up to "--": variables of the user's command line
+// follow.
+func options(s string) (out []string) {
+	var w []byte
+	for i := 0; i <= len(s); i++ {
 		switch {
+		case i == len(s) || s[i] == ' ' || s[i] == '\t':
+			if string(w) == "--" {
+				return out
+			}
+			if len(w) > 0 {
+				out, w = append(out, string(w)), nil
+			}
 		case s[i] == '\\' && i+1 < len(s):
 			i++
-			w.WriteByte(s[i])
-		case s[i] == ' ' || s[i] == '\t':
-			if w.Len() > 0 {
-				out = append(out, w.String())
-				w.Reset()
-			}
+			w = append(w, s[i])
 		default:
-			w.WriteByte(s[i])
+			w = append(w, s[i])
 		}
-	}
-	if w.Len() > 0 {
-		out = append(out, w.String())
 	}
 	return out
 }

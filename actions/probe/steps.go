@@ -238,11 +238,11 @@ func complaint(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// Misparsed records that an answer was misparsed, and why: the tool runs as one command in this
+// NoteSplitFailure records that an answer was misparsed, and why: the tool runs as one command in this
 // project. The answer is not saved, so other projects query again.
-func (s *Steps) Misparsed(question, why string) {
+func (s *Steps) NoteSplitFailure(question, why string) {
 	s.fleeting[question] = true
-	s.Runs[question] = toolchain.DryRun{Misparsed: why}
+	s.Runs[question] = toolchain.DryRun{SplitFailure: why}
 }
 
 // Observed returns what the answers depend on. ok is false if that is not known.

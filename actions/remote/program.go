@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,29 +24,28 @@ type program struct {
 }
 
 // program returns a program with the files that it needs to run.
-func (x *Executor) program(ctx context.Context, file string, env []string) (*program, error) {
+func (p *request) program(ctx context.Context, file string, env []string) (*program, error) {
 	key := file
 	for _, e := range env {
 		if isLibraryPath(e) {
 			key = file + "\x00" + e
 		}
 	}
-	return once(&x.programs, key, func() (*program, error) {
+	return once(&p.programs, key, func() (*program, error) {
 		real, err := filepath.EvalSymlinks(file)
 		if err != nil {
 			return nil, err
 		}
-		p := &program{file: real, env: env}
-		if p.loader, err = loaderOf(real); err != nil {
+		prog := &program{file: real, env: env}
+		if prog.loader, err = loaderOf(real); err != nil {
 			return nil, err
 		}
-		libs, err := x.libraries(ctx, p.loader, real, env)
-		if err != nil {
+		if prog.files, err = p.libraries(ctx, prog.loader, real, env); err != nil {
 			return nil, err
 		}
-		p.files = maps.Clone(libs)
-		p.files[x.name(real)], p.files[awayLib+"/"+filepath.Base(p.loader)] = real, p.loader
-		return p, nil
+		prog.files[p.name(real)] = real
+		prog.files[awayLib+"/"+filepath.Base(prog.loader)] = prog.loader
+		return prog, nil
 	})
 }
 
@@ -79,11 +77,11 @@ func loaderOf(file string) (string, error) {
 
 // libraries returns the shared libraries that the local loader finds for a program or a library, by
 // their remote paths. It does not start the program.
-func (x *Executor) libraries(
+func (p *request) libraries(
 	ctx context.Context, loader, file string, env []string,
 ) (map[string]string, error) {
 	list := []string{loader, "--list", file}
-	res, err := run.Run(ctx, run.Command{Argv: list, Dir: x.Root, Env: env})
+	res, err := run.Run(ctx, run.Command{Argv: list, Dir: p.Root, Env: env})
 	if err == nil && res.ExitCode != 0 {
 		err = fmt.Errorf("%s: %s", strings.Join(list, " "), res.Output)
 	}

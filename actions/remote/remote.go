@@ -15,7 +15,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/run"
-	"github.com/kbuild-dev/kbuild/cache"
 	server "github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -38,27 +37,16 @@ type Estimates interface {
 	Memory(a *graph.Action) int64
 }
 
-// Config configures an Executor.
-type Config struct {
+// Executor implements execute.Remote.
+type Executor struct {
 	Server Server
 	// platform properties that workers must have, in the server's words; {memory} stands for bytes
 	Platform  [][2]string
 	Estimates Estimates
-	Root      string   // project root, absolute
-	Env       []string // the complete environment of local commands
-	KeyEnv    []string // the part of Env that can change an output
-	Files     *cache.Files
-}
 
-// Executor implements execute.Remote.
-type Executor struct {
-	Config
 	texts    sync.Mutex // locked while a text is written: see addText
 	programs sync.Map   // see once
 }
-
-// New returns an Executor.
-func New(c Config) *Executor { return &Executor{Config: c} }
 
 // failedRemotely is the error of a command that failed remotely. That says nothing about its action
 // before the command has run locally.

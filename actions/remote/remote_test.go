@@ -32,7 +32,7 @@ type lab struct {
 	root    string
 	action  *graph.Action
 	execute execute.Config
-	remote  Config
+	remote  *Executor
 }
 
 // newLab returns a lab whose kbuild began long after all its files were written.
@@ -58,7 +58,7 @@ func newLab(t *testing.T, a *graph.Action, s Server) *lab {
 	}
 	l.execute = execute.Config{Graph: g, Root: l.root, State: state, Files: cache.NewFiles(l.root, nil), Listing: cache.NewListing(l.root),
 		Records: db, Env: os.Environ(), Begun: time.Now().Add(-time.Minute)}
-	l.remote = Config{Server: s, Estimates: slow{}, Root: l.root, Env: l.execute.Env, Files: l.execute.Files}
+	l.remote = &Executor{Server: s, Estimates: slow{}}
 	return l
 }
 
@@ -118,7 +118,7 @@ func TestLostIsNoFailure(t *testing.T) {
 	l := newLab(t, a, elsewhere)
 	l.write("canon", "canonical\n")
 	l.write("true", "with lines\n")
-	r := l.runner(New(l.remote))
+	r := l.runner(l.remote)
 	if res := r.Execute(t.Context(), a, make(chan struct{})); !res.Lost || len(elsewhere.commands) != 1 {
 		t.Errorf("%+v after %d commands", res, len(elsewhere.commands))
 	}
@@ -157,7 +157,7 @@ func TestJudged(t *testing.T) {
 			close(here)
 			elsewhere.until = func(ctx context.Context) { tt.there(ctx, begun) }
 		}
-		r := l.runner(New(l.remote))
+		r := l.runner(l.remote)
 		res := r.Execute(t.Context(), a, here)
 		if lost := tt.there == nil; res.Lost != lost || lost && len(elsewhere.judged) > 0 {
 			t.Errorf("%s: %+v, %d verdicts", name, res, len(elsewhere.judged))

@@ -66,11 +66,11 @@ func (x *Executor) pack(ctx context.Context, c *execute.Command) (*request, erro
 }
 
 // name returns the remote name of a file, which is absolute or relative to the root.
-func (x *Executor) name(file string) string {
+func (p *request) name(file string) string {
 	if !filepath.IsAbs(file) {
 		return filepath.ToSlash(filepath.Clean(file))
 	}
-	rel, err := filepath.Rel(x.Root, file)
+	rel, err := filepath.Rel(p.Root, file)
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return filepath.ToSlash(rel)
 	}

@@ -32,7 +32,7 @@ func (p *packer) Run(ctx context.Context, c *execute.Command, _ <-chan struct{})
 // pack packs the command of the lab's action.
 func (l *lab) pack(look func(*request)) (*request, error) {
 	l.t.Helper()
-	p := &packer{Executor: New(l.remote), look: look}
+	p := &packer{Executor: l.remote, look: look}
 	if res := l.runner(p).Execute(l.t.Context(), l.action, make(chan struct{})); !res.Lost {
 		l.t.Errorf("the command was not packed: %v", res.Err)
 	}
@@ -46,7 +46,7 @@ func newRequest(t *testing.T, env []string, args ...string) (server.Command, *la
 	l := newLab(t, &graph.Action{Kind: graph.PTXAS, Inputs: []string{"in put"}, Outputs: []string{"build/out"},
 		Argv: append([]string{"cat", "in put"}, args...), Env: env}, &unsteady{})
 	l.remote.Platform, l.remote.Estimates = [][2]string{{"need", "<{memory}>"}}, slow{600 << 20}
-	l.remote.KeyEnv = []string{"LD_LIBRARY_PATH=/nowhere", "A=1"}
+	l.execute.KeyEnv = []string{"LD_LIBRARY_PATH=/nowhere", "A=1"}
 	for i, arg := range l.action.Argv {
 		l.action.Argv[i] = strings.ReplaceAll(arg, "ROOT", l.root)
 	}

@@ -27,8 +27,8 @@ func (a *Answers) text(q Question) (string, error) {
 	case !ok:
 		a.Questions = append(a.Questions, q)
 		return "", ErrNotQueried
-	case run.Misparsed != "":
-		return "", errors.New(run.Misparsed)
+	case run.SplitFailure != "":
+		return "", errors.New(run.SplitFailure)
 	case run.Error != "":
 		return "", DriverError{q.By, run.Error}
 	}

@@ -12,7 +12,7 @@ func TestAnswers(t *testing.T) {
 	a := &Answers{Runs: map[string]DryRun{
 		question("good").Key():      {Text: "steps"},
 		question("error").Key():     {Error: "no such option"},
-		question("misparsed").Key(): {Text: "steps", Misparsed: "its cicc failed"},
+		question("misparsed").Key(): {Text: "steps", SplitFailure: "its cicc failed"},
 	}}
 	reads := 0
 	read := func(text string) (*string, error) {

@@ -14,7 +14,7 @@ type DryRun struct {
 	Error string `json:"error,omitempty"`
 
 	// The evidence that the dry run was misparsed: the unsplit command succeeded.
-	Misparsed string `json:"misparsed,omitempty"`
+	SplitFailure string `json:"misparsed,omitempty"`
 }
 
 // Tool is a program with a fingerprint of its content.
