@@ -58,8 +58,8 @@ func (b *build) readManifest() (p *manifest.Project, printed manifest.Diagnostic
 	if info, err := os.Stat(b.Manifest.Dir); err != nil || !info.IsDir() {
 		return nil, nil, usagef("-C %s: there is no such folder", b.Manifest.Dir)
 	}
-	if b.envError != nil {
-		return nil, nil, b.envError
+	if err := b.checkEnv(); err != nil {
+		return nil, nil, err
 	}
 	p, diags := manifest.Load(b.Manifest)
 	if diags.HasErrors() && len(p.Dynamic) > 0 && b.dynamic.mayRun {
@@ -128,7 +128,7 @@ func (b *build) planProject(t *Tree) (*Project, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	p.steps = probe.OpenSteps(w.toolMemo(), p.Facts, run.Environ(w.env, nil), w.keyEnv())
+	p.steps = probe.OpenSteps(w.toolMemo(), p.Facts, run.Environ(w.Env, nil), w.keyEnv())
 	b.useSplitFailures(p)
 	p.Facts.DryRuns = p.steps.Runs
 	options := plan.Options{NoSplit: w.NoSplit, RequireSplit: w.RequireSplit, Exports: w.Exports, CheckLink: w.CheckLink}
@@ -181,7 +181,7 @@ func (p *Project) Tools() map[string]toolchain.Tool {
 	}
 	if slices.ContainsFunc(p.Tests, func(t manifest.Test) bool { return t.NeedsGPU }) {
 		// unknown GPUs match no other build
-		tools[plan.GPUTool] = toolchain.Tool{ID: cmp.Or(probe.GPUs("/", p.w.env.Get), "not known, at "+p.w.Begun.String())}
+		tools[plan.GPUTool] = toolchain.Tool{ID: cmp.Or(probe.GPUs("/", p.w.Env.Get), "not known, at "+p.w.Begun.String())}
 	}
 	return tools
 }
@@ -205,8 +205,8 @@ func NoGPU() string {
 
 // Request returns the probe request for the facts that the planner needs.
 func (w *Workspace) Request(p *manifest.Project) probe.Request {
-	r := probe.Request{Root: p.Root, Env: w.env.Get, MemoPath: w.toolMemo()}
-	r.NativeCPU = host.NativeCPU([]string{w.env.Get("NVCC_PREPEND_FLAGS"), w.env.Get("NVCC_APPEND_FLAGS")})
+	r := probe.Request{Root: p.Root, Env: w.Env.Get, MemoPath: w.toolMemo()}
+	r.NativeCPU = host.NativeCPU([]string{w.Env.Get("NVCC_PREPEND_FLAGS"), w.Env.Get("NVCC_APPEND_FLAGS")})
 	if tc, ok := p.Toolchains["cuda"]; ok {
 		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
 		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {

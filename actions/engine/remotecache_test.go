@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -27,23 +28,23 @@ func TestRemoteCache(t *testing.T) {
 		hosts    string
 		readOnly bool
 		manifest manifest.Cache
-		want     remoteCache
+		want     remote.Options
 	}{
 		{what: "nobody"},
-		{"the manifest", nil, "", false, named, remoteCache{pretended, "cache.example:8980", false, true}},
-		{"the manifest, and the user trusts it", nil, "Cache.Example:8980", false, named, remoteCache{pretended, "cache.example:8980", false, false}},
-		{"the manifest, and the user trusts another port", nil, "cache.example:443", false, named, remoteCache{pretended, "cache.example:8980", false, true}},
-		{"the manifest, and the user trusts others", nil, "a:1 mine.example:443", false, named, remoteCache{pretended, "cache.example:8980", false, true}},
-		{"the user", &mine, "", false, named, remoteCache{mine, "mine.example:443", false, false}},
-		{"the user, who has listed it", &mine, "a:1 mine.example:443", false, named, remoteCache{mine, "mine.example:443", false, false}},
-		{"the user, who has listed others", &mine, "a:1", false, named, remoteCache{mine, "mine.example:443", false, true}},
-		{"the user, who wants none", &none, "", false, named, remoteCache{}},
-		{"read only by the manifest", nil, "", false, readOnly, remoteCache{pretended, "cache.example:8980", true, true}},
-		{"read only by the manifest, which names another", &mine, "", false, readOnly, remoteCache{mine, "mine.example:443", true, false}},
-		{"read only by the user", nil, "", true, named, remoteCache{pretended, "cache.example:8980", true, true}},
+		{"the manifest", nil, "", false, named, remote.Options{Address: pretended, Server: "cache.example:8980", Anonymous: true}},
+		{"the manifest, and the user trusts it", nil, "Cache.Example:8980", false, named, remote.Options{Address: pretended, Server: "cache.example:8980"}},
+		{"the manifest, and the user trusts another port", nil, "cache.example:443", false, named, remote.Options{Address: pretended, Server: "cache.example:8980", Anonymous: true}},
+		{"the manifest, and the user trusts others", nil, "a:1 mine.example:443", false, named, remote.Options{Address: pretended, Server: "cache.example:8980", Anonymous: true}},
+		{"the user", &mine, "", false, named, remote.Options{Address: mine, Server: "mine.example:443"}},
+		{"the user, who has listed it", &mine, "a:1 mine.example:443", false, named, remote.Options{Address: mine, Server: "mine.example:443"}},
+		{"the user, who has listed others", &mine, "a:1", false, named, remote.Options{Address: mine, Server: "mine.example:443", Anonymous: true}},
+		{"the user, who wants none", &none, "", false, named, remote.Options{}},
+		{"read only by the manifest", nil, "", false, readOnly, remote.Options{Address: pretended, Server: "cache.example:8980", ReadOnly: true, Anonymous: true}},
+		{"read only by the manifest, which names another", &mine, "", false, readOnly, remote.Options{Address: mine, Server: "mine.example:443", ReadOnly: true}},
+		{"read only by the user", nil, "", true, named, remote.Options{Address: pretended, Server: "cache.example:8980", ReadOnly: true, Anonymous: true}},
 	} {
 		w := &Workspace{Options: Options{Remote: tt.remote, RemoteHosts: strings.Fields(tt.hosts), ReadOnly: tt.readOnly}}
-		if got := w.remoteCache(tt.manifest); got.address != tt.want.address || got.address != "" && got != tt.want {
+		if got := w.remoteOptions(tt.manifest); got.Address != tt.want.Address || got.Address != "" && !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.what, got, tt.want)
 		}
 	}

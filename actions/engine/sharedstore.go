@@ -44,35 +44,28 @@ func nameOf(r *cache.Record) recordName { return recordName{r.Command, r.ID()} }
 
 // openRemote starts the client of the remote cache. It returns nil if there is none.
 func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*sharedStore, error) {
-	r := w.remoteCache(named)
-	if r.address == "" {
+	o := w.remoteOptions(named)
+	if o.Address == "" {
 		return nil, nil
 	}
-	warn := func(text string) { w.UI.Note("warning: " + text) }
+	o.Dir, o.Execute, o.Patience = store.Folder(), w.RemoteExec, w.Patience
+	o.Warn = func(text string) { w.UI.Note("warning: " + text) }
 	program, err := remoteProgram()
 	if err == nil {
+		o.Program = program
 		var c *remote.Cache
-		if c, err = remote.Start(remote.Options{Program: program, Address: r.address, Dir: store.Folder(), ReadOnly: r.readOnly, Anonymous: r.anonymous, Execute: w.RemoteExec,
-			Patience: w.Patience, Server: r.server, Warn: warn}); err == nil {
+		if c, err = remote.Start(o); err == nil {
 			return &sharedStore{Store: store, remote: c, other: map[recordName]int{}}, nil
 		}
 	}
 	if w.Remote != nil {
 		return nil, err
 	}
-	warn(err.Error()) // the user has not asked for it
+	o.Warn(err.Error()) // the user has not asked for it
 	return nil, nil
 }
 
-// remoteCache is the remote cache of a build.
-type remoteCache struct {
-	address   string // "" for none
-	server    string // the server in the address, HOST:PORT
-	readOnly  bool
-	anonymous bool // the server gets no credentials of the user
-}
-
-// remoteCache combines the command line, the environment and the manifest. The address is that of
+// remoteOptions combines the command line, the environment and the manifest. The address is that of
 // the first of them that names one, even an empty one. Nothing is sent if any of them forbids it: a
 // single user must not lift what a project forbids to all.
 //
@@ -80,20 +73,19 @@ type remoteCache struct {
 // sent to a server of its choice. So a server that the manifest names gets them only if the user
 // has listed it. If there is a list, it applies to other addresses too: those may come from a
 // script of the project.
-func (w *Workspace) remoteCache(named manifest.Cache) remoteCache {
-	r := remoteCache{address: named.Remote, readOnly: w.ReadOnly || named.ReadOnly, anonymous: w.Remote == nil || len(w.RemoteHosts) > 0}
+func (w *Workspace) remoteOptions(named manifest.Cache) remote.Options {
+	o := remote.Options{Address: named.Remote, ReadOnly: w.ReadOnly || named.ReadOnly, Anonymous: w.Remote == nil || len(w.RemoteHosts) > 0}
 	if w.Remote != nil {
-		r.address = *w.Remote
+		o.Address = *w.Remote
 	}
-	u, err := cache.ParseAddress(r.address)
-	if err != nil {
-		return r // the error is reported when the address is used
+	// an error is reported when the address is used
+	if u, err := cache.ParseAddress(o.Address); err == nil {
+		o.Server = cache.ServerOf(u)
+		for _, host := range w.RemoteHosts {
+			o.Anonymous = o.Anonymous && !strings.EqualFold(host, o.Server)
+		}
 	}
-	r.server = cache.ServerOf(u)
-	if slices.ContainsFunc(w.RemoteHosts, func(host string) bool { return strings.EqualFold(host, r.server) }) {
-		r.anonymous = false
-	}
-	return r
+	return o
 }
 
 // remoteProgram returns kbuild-remote, which is beside kbuild or in PATH.
@@ -156,53 +148,56 @@ func (s *sharedStore) Put(ctx context.Context, r *cache.Record, file func(cache.
 type passes struct{ *sharedStore }
 
 // Used implements cache.Store.
-func (p passes) Used(r *cache.Record) { p.used(r, p.Store.KeepWithout) }
-
-// Used implements cache.Store.
-func (s *sharedStore) Used(r *cache.Record) { s.used(r, s.Store.Keep) }
-
-// used records that r was used. It keeps a record that came from the remote cache. Otherwise this
-// machine would query for it again.
-func (s *sharedStore) used(r *cache.Record, keep func(*cache.Record) error) {
-	name := nameOf(r)
-	s.mu.Lock()
-	other := s.other[name] > 0
-	if other {
-		s.other[name]--
+func (p passes) Used(r *cache.Record) {
+	if p.took(r) {
+		p.Store.KeepWithout(r)
+	} else {
+		p.Store.Used(r)
 	}
-	s.mu.Unlock()
-	if other {
-		s.taken.Add(1)
-		keep(r)
-		return
-	}
-	s.Store.Used(r)
 }
 
-// tell shows what a build received from the remote cache and sent to it.
+// Used implements cache.Store.
+func (s *sharedStore) Used(r *cache.Record) {
+	if s.took(r) {
+		s.Store.Keep(r) // otherwise this machine would query for it again
+	} else {
+		s.Store.Used(r)
+	}
+}
+
+// took reports whether a record that is used came from the remote cache, and counts it.
+func (s *sharedStore) took(r *cache.Record) bool {
+	name := nameOf(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.other[name] == 0 {
+		return false
+	}
+	s.other[name]--
+	s.taken.Add(1)
+	return true
+}
+
+// tell shows what a build received from the remote cache and sent to it, and what ran remotely.
 func (w *Workspace) tell(s remote.Stats) {
 	if s.Server == "" { // it was never reached, which was reported
 		return
 	}
-	text := []string{fmt.Sprintf("%d of %d found, %s received", s.Hits, s.Hits+s.Misses, Size(s.Received))}
+	text := fmt.Sprintf("remote cache: %d of %d found, %s received", s.Hits, s.Hits+s.Misses, Size(s.Received))
 	if s.Stored > 0 {
-		text = append(text, fmt.Sprintf("%d stored, %s sent", s.Stored, Size(s.Sent)))
+		text += fmt.Sprintf("; %d stored, %s sent", s.Stored, Size(s.Sent))
 	}
 	if s.Unsent > 0 {
-		text = append(text, fmt.Sprintf("%d not stored", s.Unsent))
+		text += fmt.Sprintf("; %d not stored", s.Unsent)
 	}
 	if s.Off {
-		text = append(text, "given up")
+		text += "; given up"
 	}
-	w.UI.Note("remote cache: " + strings.Join(text, "; "))
-	if s.Executed+s.Lost+s.Beaten > 0 {
-		w.tellExecuted(s)
+	w.UI.Note(text)
+	if s.Executed+s.Lost+s.Beaten == 0 {
+		return
 	}
-}
-
-// tellExecuted shows what ran remotely.
-func (w *Workspace) tellExecuted(s remote.Stats) {
-	text := fmt.Sprintf("remote execution: %d actions, %s sent, %s received", s.Executed, Size(s.Submitted), Size(s.Returned))
+	text = fmt.Sprintf("remote execution: %d actions, %s sent, %s received", s.Executed, Size(s.Submitted), Size(s.Returned))
 	if s.Beaten > 0 {
 		text += fmt.Sprintf("; %d were done here first", s.Beaten)
 	}

@@ -99,7 +99,7 @@ func (t *Tree) open(named manifest.Cache, c execute.Config) (err error) {
 	t.files = cache.NewFiles(c.Root, t.db.Known)
 	c.State = t.state
 	os.RemoveAll(filepath.Join(c.State, "parts"))
-	c.Env, c.KeyEnv, c.GPUEnv = run.Environ(t.w.env, nil), t.w.keyEnv(), run.Select(t.w.env, run.GPUs)
+	c.Env, c.KeyEnv, c.GPUEnv = run.Environ(t.w.Env, nil), t.w.keyEnv(), run.Select(t.w.Env, run.GPUs)
 	c.Begun, c.Files, c.Listing, c.Records = t.begun, t.files, cache.NewListing(c.Root), t.db
 	if err = t.w.CacheSizeError; err == nil {
 		err = t.openStore(&c, named)
@@ -275,7 +275,8 @@ func (w *Workspace) lockNew(state string) (*Tree, error) {
 // while another process has the lock, unless --no-wait is given.
 func (w *Workspace) lockTree(state string) (*Tree, error) {
 	t := &Tree{w: w, state: state, begun: w.Begun}
-	ctx, takeBack := context.Background(), func() {}
+	ctx := context.Background()
+	var lent *jobserver.Client
 	var wait func(*run.Busy)
 	if !w.NoWait {
 		if run.IsCommand(filepath.Join(state, "tmp")) {
@@ -286,12 +287,15 @@ func (w *Workspace) lockTree(state string) (*Tree, error) {
 		defer stop()
 		wait = func(b *run.Busy) {
 			w.UI.Say(fmt.Sprintf("waiting for another kbuild in this build tree%s", b.Parenthesis()))
-			takeBack, t.begun = w.lendSlot(ctx), time.Time{}
+			lent, t.begun = w.lendSlot(), time.Time{}
 		}
 	}
 	var err error
 	t.lock, err = run.AcquireLock(ctx, filepath.Join(state, "lock"), wait)
-	takeBack()
+	if lent != nil {
+		lent.TakeBack(ctx)
+		lent.Close()
+	}
 	if ctx.Err() != nil {
 		if err == nil {
 			t.lock.Release()
@@ -326,20 +330,18 @@ func tidy(state string) error {
 }
 
 // lendSlot lends the slot of this process to another job of make while the process waits. The
-// process that it waits for can use the slot. takeBack takes a slot again.
-func (w *Workspace) lendSlot(ctx context.Context) (takeBack func()) {
+// process that it waits for can use the slot. It returns nil if there is none to lend; an error is
+// reported when it matters.
+func (w *Workspace) lendSlot() *jobserver.Client {
 	client, err := jobserver.FromEnviron(w.Env.Get("MAKEFLAGS"))
 	if err != nil || client == nil {
-		return func() {} // reported when it matters
+		return nil
 	}
 	if client.Lend() != nil {
 		client.Close()
-		return func() {}
+		return nil
 	}
-	return func() {
-		client.TakeBack(ctx)
-		client.Close()
-	}
+	return client
 }
 
 // removeState removes what kbuild knows of a locked build tree, the lock last. Then it removes the

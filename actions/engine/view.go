@@ -49,7 +49,7 @@ func (w *Workspace) newBuild(req Request) *build {
 	b := &build{Workspace: w, req: req, began: time.Now(), splitFailures: map[string]string{},
 		dynamic: dynamicOutputs{ended: map[string]sched.Status{}}}
 	// if the environment is invalid, reading the manifest reports why
-	if !w.DryRun && w.CheckLink == nil && req.Command == nil && w.envError == nil {
+	if !w.DryRun && w.CheckLink == nil && req.Command == nil && w.checkEnv() == nil {
 		b.viewKey = w.viewKey(req.Targets)
 	}
 	return b
@@ -72,14 +72,14 @@ func (w *Workspace) viewKey(targets []string) *[32]byte {
 	// maps print sorted
 	fmt.Fprintf(h, "%q %q %q %q %v %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit, w.RequireSplit)
 	fmt.Fprintf(h, "%q\n", targets)
-	env := run.Environ(w.env, nil)
-	for _, e := range w.env {
+	env := run.Environ(w.Env, nil)
+	for _, e := range w.Env {
 		if strings.HasPrefix(e, "KBUILD_") || run.Matters(e, run.Folders|run.Probed|run.AMD) {
 			env = append(env, e)
 		}
 	}
 	slices.Sort(env)
-	fmt.Fprintf(h, "%q%q", env, run.Select(w.env, run.GPUs))
+	fmt.Fprintf(h, "%q%q", env, run.Select(w.Env, run.GPUs))
 	return (*[32]byte)(h.Sum(nil))
 }
 
@@ -132,7 +132,7 @@ func (b *build) load() *lastView {
 	root, _ := manifest.Locate(b.Manifest)
 	v := &lastView{root: root, began: b.began, db: db, seen: db.View(*b.viewKey), was: lock.Was()}
 	if v.seen == nil || json.Unmarshal(v.seen.Value(), &v.note) != nil || v.SplitFailures != b.splitFailuresText() ||
-		v.GPUs != "" && v.GPUs != probe.GPUs("/", b.env.Get) || v.CPU != "" && v.CPU != probe.CPU("/") {
+		v.GPUs != "" && v.GPUs != probe.GPUs("/", b.Env.Get) || v.CPU != "" && v.CPU != probe.CPU("/") {
 		db.Close()
 		return nil
 	}
@@ -172,7 +172,7 @@ func (b *build) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok
 	}
 	known, gpus := p.hostSeen != nil, ""
 	if p.request.NeedNative || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().GPU }) {
-		gpus = probe.GPUs("/", b.env.Get)
+		gpus = probe.GPUs("/", b.Env.Get)
 		known = known && gpus != ""
 	}
 	cpu := ""

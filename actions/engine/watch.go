@@ -26,7 +26,9 @@ type Watched struct {
 	dirs  map[string]bool // folders in which every name counts
 	above map[string]bool // folders on the way to any of them
 
-	links links
+	// Where links lead to, by their real paths; "" for a path that is not a link. Paths share most
+	// of their folders.
+	links map[string]string
 }
 
 // Watched returns what the last build of targets observed. If that is not known, as after a mistake
@@ -36,36 +38,83 @@ type Watched struct {
 func (w *Workspace) Watched(targets []string, failed bool, own ...string) Watched {
 	root, _ := manifest.Locate(w.Manifest)
 	x := newWatched()
-	x.own = append(x.own, x.links.real(filepath.Dir(w.StateDir()), nil))
 	if dir, err := w.ActionCache(); err == nil {
-		x.own = append(x.own, x.links.real(dir, nil))
+		own = append(own, dir)
 	}
-	for _, file := range own {
-		x.own = append(x.own, x.links.real(file, nil))
+	for _, p := range append(own, filepath.Dir(w.StateDir())) {
+		x.own = append(x.own, x.real(p))
 	}
 	for _, name := range []string{w.Manifest.File, manifest.DefaultFile, "kernels.local.hcl", "kernels.lock"} {
 		x.add(x.files, cache.Absolute(root, name))
 	}
 	if !x.seen(w, targets, root) || failed {
-		x.whole(x.links.real(root, nil))
+		x.whole(x.real(root))
 	}
-	x.ways()
 	return x
 }
 
 func newWatched() Watched {
-	return Watched{files: map[string]bool{}, dirs: map[string]bool{}, above: map[string]bool{}, links: links{}}
+	return Watched{files: map[string]bool{}, dirs: map[string]bool{}, above: map[string]bool{}, links: map[string]string{}}
 }
 
-// add adds a path to a set, and to the files the links on the way to it.
+// add adds a path to a set.
 func (x *Watched) add(set map[string]bool, p string) {
-	if real := x.links.real(p, func(link string) { x.files[link] = true }); !x.Builds(real) {
-		set[real] = true
+	if real := x.real(p); !x.Builds(real) {
+		x.put(set, real)
 	}
 }
 
-// seen adds the observations of the last build, and what is recorded of its commands. ok is false
-// if they are incomplete.
+// put adds a real path to a set, and the folders above it: one of them may be moved away, and come
+// back.
+func (x *Watched) put(set map[string]bool, real string) {
+	set[real] = true
+	for d := filepath.Dir(real); !x.above[d]; d = filepath.Dir(d) {
+		x.above[d] = true
+	}
+}
+
+// mostLinks is how many links the kernel follows in one path.
+const mostLinks = 40
+
+// real resolves p, which is absolute, as the kernel does: a ".." behind a link is the folder above
+// the link's target. A missing path has no links. It adds the links on the way.
+func (x *Watched) real(p string) string {
+	at, followed := "/", 0
+	for rest := strings.Split(p, "/"); len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		end, known := x.links[next]
+		if !known {
+			end, _ = os.Readlink(next)
+			x.links[next] = end
+		}
+		if end == "" || followed == mostLinks {
+			at = next
+			continue
+		}
+		followed++
+		if !x.Builds(next) {
+			x.put(x.files, next)
+		}
+		if filepath.IsAbs(end) {
+			at = "/"
+		}
+		rest = append(strings.Split(end, "/"), rest...)
+	}
+	return at
+}
+
+// seen adds the observations of the last build, and what is recorded of its commands. A build may
+// not know whether its observations are what its commands have read. Then it stores no view, or
+// keeps an earlier one, but it still stores the records. ok is false if there is no view.
 func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 	b := w.newBuild(Request{Targets: targets})
 	if b.viewKey == nil {
@@ -76,49 +125,38 @@ func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 		return false
 	}
 	defer db.Close()
+	var files []string // relative to root
 	seen := db.View(*b.viewKey)
 	if seen != nil {
 		for _, o := range seen.All() {
-			x.observation(cache.Absolute(root, o.Path), o)
+			switch {
+			case o.Kind == cache.KindFolder:
+				x.add(x.dirs, cache.Absolute(root, o.Path))
+			case o.Kind == cache.KindGuard && len(o.Absent) > 0:
+				for _, name := range o.Absent {
+					files = append(files, o.Path+"/"+name)
+				}
+			default:
+				files = append(files, o.Path)
+			}
 		}
 	}
 	for rec := range db.All() {
-		x.record(root, rec)
+		files = append(files, rec.Absent...)
+		for _, f := range rec.Discovered {
+			files = append(files, f.Path)
+		}
+		for _, f := range rec.Fields {
+			if in, ok := strings.CutPrefix(f.Name, "input "); ok {
+				files = append(files, in)
+			}
+		}
+	}
+	slices.Sort(files)
+	for _, f := range slices.Compact(files) {
+		x.add(x.files, cache.Absolute(root, f))
 	}
 	return seen != nil
-}
-
-// record adds what a command has read, or probed and found absent. A build may not know whether its
-// observations are what its commands have read. Then it stores no view, or keeps an earlier one,
-// but it still stores the records.
-func (x *Watched) record(root string, rec *cache.Record) {
-	for _, f := range rec.Discovered {
-		x.add(x.files, cache.Absolute(root, f.Path))
-	}
-	for _, p := range rec.Absent {
-		x.add(x.files, cache.Absolute(root, p))
-	}
-	for _, f := range rec.Fields {
-		if in, ok := strings.CutPrefix(f.Name, "input "); ok {
-			x.add(x.files, cache.Absolute(root, in))
-		}
-	}
-}
-
-func (x *Watched) observation(p string, o cache.Observation) {
-	switch o.Kind {
-	case cache.KindFolder:
-		x.add(x.dirs, p)
-	case cache.KindGuard:
-		for _, name := range o.Absent {
-			x.add(x.files, p+"/"+name)
-		}
-		if len(o.Absent) == 0 {
-			x.add(x.files, p)
-		}
-	default:
-		x.add(x.files, p)
-	}
 }
 
 // whole adds all folders of a project, except hidden ones and those where kbuild writes.
@@ -129,7 +167,7 @@ func (x *Watched) whole(root string) {
 			return nil
 		case e.Type()&fs.ModeSymlink != 0:
 			x.add(x.files, p)
-			if info, err := os.Stat(p); err == nil && info.IsDir() {
+			if isDir(p) {
 				x.add(x.dirs, p) // but no folder in it: it may lead to the whole machine
 			}
 			return nil
@@ -138,20 +176,9 @@ func (x *Watched) whole(root string) {
 		case p != root && (strings.HasPrefix(e.Name(), ".") || x.Builds(p)):
 			return filepath.SkipDir
 		}
-		x.dirs[p] = true
+		x.put(x.dirs, p)
 		return nil
 	})
-}
-
-// ways adds the folders above all that is watched: one of them may be moved away, and come back.
-func (x *Watched) ways() {
-	for _, set := range []map[string]bool{x.files, x.dirs} {
-		for p := range set {
-			for d := filepath.Dir(p); !x.above[d]; d = filepath.Dir(d) {
-				x.above[d] = true
-			}
-		}
-	}
 }
 
 // Add adds what another build observed. A failed build does not show what it would have observed
@@ -170,24 +197,24 @@ func (x *Watched) Builds(p string) bool {
 // Folders returns the folders whose entries show a change. The value is true if every entry may
 // matter. It is false if only entries that come and go matter, since the folder leads to one of the
 // others.
-func (x *Watched) Folders(exists func(dir string) bool) map[string]bool {
+func (x *Watched) Folders() map[string]bool {
 	all := map[string]bool{}
 	for d := range x.above {
-		if exists(d) {
-			all[d] = false
-		}
+		all[d] = false
 	}
 	for d := range x.dirs {
-		if exists(d) {
-			all[d] = true
-		}
+		all[d] = true
 	}
 	for f := range x.files {
-		if d := filepath.Dir(f); exists(d) {
-			all[d] = true
-		}
+		all[filepath.Dir(f)] = true
 	}
+	maps.DeleteFunc(all, func(dir string, _ bool) bool { return !isDir(dir) })
 	return all
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // Concerns reports whether a change of a path may matter. Such a path was observed, is in a folder
@@ -197,54 +224,4 @@ func (x *Watched) Concerns(p string) bool {
 		return false
 	}
 	return x.files[p] || x.dirs[p] || x.dirs[filepath.Dir(p)] || x.above[p]
-}
-
-// links caches where symbolic links lead to, by their real paths; "" for a path that is not a link.
-// Paths that a build has observed share most of their folders.
-type links map[string]string
-
-// mostLinks is how many links the kernel follows in one path.
-const mostLinks = 40
-
-// real resolves p, which is absolute, as the kernel does: a ".." behind a link is the folder above
-// the link's target. A missing path has no links. If on is not nil, it is called with the real path
-// of each link on the way.
-func (l links) real(p string, on func(link string)) string {
-	at, followed := "/", 0
-	for rest := strings.Split(p, "/"); len(rest) > 0; {
-		name := rest[0]
-		rest = rest[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = filepath.Dir(at)
-			continue
-		}
-		next := filepath.Join(at, name)
-		end := l.end(next)
-		if end == "" || followed == mostLinks {
-			at = next
-			continue
-		}
-		followed++
-		if on != nil {
-			on(next)
-		}
-		if filepath.IsAbs(end) {
-			at = "/"
-		}
-		rest = append(strings.Split(end, "/"), rest...)
-	}
-	return at
-}
-
-// end returns where a link leads to, or "" for a path that is not a link.
-func (l links) end(p string) string {
-	end, known := l[p]
-	if !known {
-		end, _ = os.Readlink(p)
-		l[p] = end
-	}
-	return end
 }

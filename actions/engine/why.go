@@ -2,12 +2,9 @@ package engine
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
@@ -49,8 +46,6 @@ func (l *LastBuild) note(a *graph.Action, r sched.Result) {
 	l.Actions = append(l.Actions, LastAction{a.Target, a.Kind, a.Name, a.Archs, a.Pos.String(), a.Outputs[0], r.Status, r.Reason, nil, r.Elapsed.Milliseconds(), a.ID})
 }
 
-var moreRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \(and \d+ more\)$`) })
-
 // write stores l in the build tree. Only people read it, so errors are ignored.
 func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 	if len(l.Actions) == 0 {
@@ -58,8 +53,12 @@ func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 	}
 	own := map[graph.ActionID][]string{}
 	for _, a := range l.Actions {
-		if own[a.id] = nil; a.Reason != "" {
-			own[a.id] = []string{moreRE().ReplaceAllString(a.Reason, "")}
+		own[a.id] = nil
+		if reason := a.Reason; reason != "" {
+			if i := strings.LastIndex(reason, " (and "); i >= 0 && strings.HasSuffix(reason, " more)") {
+				reason = reason[:i]
+			}
+			own[a.id] = []string{reason}
 		}
 	}
 	causes := attribute(g, g.Closure(want), own)
@@ -67,10 +66,7 @@ func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 		l.Actions[i].Causes = causes[a.id]
 	}
 	if text, err := json.Marshal(l); err == nil {
-		regular.ReplaceFrom(filepath.Join(state, lastBuildFile), func(f *os.File) error {
-			_, err := f.Write(text)
-			return err
-		})
+		regular.Replace(filepath.Join(state, lastBuildFile), text)
 	}
 }
 
@@ -95,18 +91,31 @@ func (l LastBuild) Causes() []Cause {
 // the actions that it depends on.
 func attribute(g *graph.Graph, ids []graph.ActionID, own map[graph.ActionID][]string) map[graph.ActionID][]string {
 	causes := map[graph.ActionID][]string{}
-	ran := func(id graph.ActionID) bool { _, ok := own[id]; return ok }
 	for _, id := range ids {
-		if !ran(id) {
+		reasons, runs := own[id]
+		if !runs {
 			continue
 		}
 		var of []string
-		for _, why := range own[id] {
-			maker, made := makerOf(g, id, inputOf(why))
+		for _, why := range reasons {
+			file := inputOf(why)
+			maker, made := g.Producer(file)
+			anyRan := false
+			for _, dep := range g.Deps(id) {
+				_, ran := own[dep]
+				anyRan = anyRan || ran
+				// a file between two passes is named without its folder
+				if !made && g.Actions[dep].Intermediate && slices.ContainsFunc(g.Actions[dep].Outputs, func(o string) bool {
+					return strings.HasSuffix(o, "/"+file) || strings.HasSuffix(o, "."+file)
+				}) {
+					maker, made = dep, true
+				}
+			}
+			_, makerRan := own[maker]
 			switch {
-			case made && ran(maker):
+			case made && makerRan:
 				of = append(of, causes[maker]...)
-			case g.Actions[id].Driver().Argv != nil && strings.HasPrefix(why, "argument ") && slices.ContainsFunc(g.Deps(id), ran):
+			case anyRan && g.Actions[id].Driver().Argv != nil && strings.HasPrefix(why, "argument "):
 				// A pass has arguments for each architecture. Those of a new architecture came with
 				// the passes that build its code.
 			default:
@@ -122,22 +131,6 @@ func attribute(g *graph.Graph, ids []graph.ActionID, own map[graph.ActionID][]st
 		causes[id] = slices.Compact(of)
 	}
 	return causes
-}
-
-// makerOf returns the action that writes an input of id, if there is one. A file between two passes
-// is named without its folder.
-func makerOf(g *graph.Graph, id graph.ActionID, file string) (graph.ActionID, bool) {
-	if maker, made := g.Producer(file); made {
-		return maker, true
-	}
-	for _, dep := range g.Deps(id) {
-		for _, o := range g.Actions[dep].Outputs {
-			if g.Actions[dep].Intermediate && (strings.HasSuffix(o, "/"+file) || strings.HasSuffix(o, "."+file)) {
-				return dep, true
-			}
-		}
-	}
-	return 0, false
 }
 
 // inputOf returns the file that a reason names: "a.o changed", "new: input a.o".
@@ -158,33 +151,27 @@ type Cause struct {
 }
 
 // causesOf groups a list of actions by their causes. The cause with the most actions comes first.
+// Causes that have the same actions are joined: "a.h changed, b.h changed".
 func causesOf(of [][]string) (list []Cause) {
-	at := map[string]int{}
+	actions := map[string][]int{}
+	var order []string
 	for i, causes := range of {
 		for _, why := range causes {
-			k, ok := at[why]
-			if !ok {
-				k = len(list)
-				at[why] = k
-				list = append(list, Cause{Why: why})
+			if actions[why] == nil {
+				order = append(order, why)
 			}
-			list[k].Actions = append(list[k].Actions, i)
+			actions[why] = append(actions[why], i)
+		}
+	}
+	for _, why := range order {
+		if i := slices.IndexFunc(list, func(c Cause) bool { return slices.Equal(c.Actions, actions[why]) }); i >= 0 {
+			list[i].Why += ", " + why
+		} else {
+			list = append(list, Cause{why, actions[why]})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Cause) int { return len(b.Actions) - len(a.Actions) })
-	return joinCauses(list)
-}
-
-// joinCauses joins causes that have the same actions: "a.h changed, b.h changed".
-func joinCauses(list []Cause) (out []Cause) {
-	for _, c := range list {
-		if i := slices.IndexFunc(out, func(o Cause) bool { return slices.Equal(o.Actions, c.Actions) }); i >= 0 {
-			out[i].Why += ", " + c.Why
-			continue
-		}
-		out = append(out, c)
-	}
-	return out
+	return list
 }
 
 // WouldRunFor returns the causes of the explained actions that would run, and the causes of each

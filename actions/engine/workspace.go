@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
@@ -50,16 +51,24 @@ type Options struct {
 type Workspace struct {
 	Options
 	UI UI
-
-	env      run.Environment // Env with written-out files of options
-	envError error           // why env is Env instead
 }
 
 // New returns a Workspace.
-func New(o Options, ui UI) *Workspace {
-	root, _ := manifest.Locate(o.Manifest)
-	env, err := writeOutFiles(o.Env, root)
-	return &Workspace{o, ui, env, err}
+func New(o Options, ui UI) *Workspace { return &Workspace{o, ui} }
+
+// checkEnv returns an error if a variable names a file with options of nvcc or of a program that it
+// runs: keys would not have the content of the file.
+func (w *Workspace) checkEnv() error {
+	for _, name := range run.Names(run.NVCCOptions | run.PassOptions) {
+		for _, word := range strings.Fields(w.Env.Get(name)) {
+			for _, part := range []string{"=@", ",@", "options-file", "-optf", "specs"} {
+				if strings.HasPrefix(word, "@") || strings.Contains(word, part) {
+					return usagef("%s names a file of options: write the options themselves", name)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // UI requests a build and shows it.
@@ -113,7 +122,7 @@ type InterruptedError struct{ While string }
 func (e InterruptedError) Error() string { return "interrupted while " + e.While }
 
 // keyEnv returns the part of the environment of commands that is in keys.
-func (w *Workspace) keyEnv() []string { return run.Select(run.Environ(w.env, nil), run.Keyed) }
+func (w *Workspace) keyEnv() []string { return run.Select(run.Environ(w.Env, nil), run.Keyed) }
 
 // ActionCache returns the folder of the action cache.
 func (w *Workspace) ActionCache() (string, error) {

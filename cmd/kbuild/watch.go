@@ -119,10 +119,7 @@ func (l *watchLoop) watch() (again bool, err error) {
 		watched.Add(l.watched)
 	}
 	l.watched = watched
-	return l.events.set(l.watched.Folders(func(dir string) bool {
-		info, err := os.Stat(dir)
-		return err == nil && info.IsDir()
-	}))
+	return l.events.set(l.watched.Folders())
 }
 
 // changeSource reports changed paths.
