@@ -344,12 +344,17 @@ func (b *build) runDynamicOutputs(p *Project, r *schedulerRun, want []graph.Acti
 	if b.DryRun || len(p.Dynamic) == 0 {
 		return sum, false, nil
 	}
-	rest := p.collects(p.Graph.Closure(want))
-	for len(rest) > 0 {
+	waiting := p.collects(p.Graph.Closure(want))
+	for len(waiting) > 0 {
 		b.dynamic.mayRun = false
-		first := slices.DeleteFunc(slices.Clone(rest), func(id graph.ActionID) bool {
-			return p.needsOneOf(id, rest)
-		})
+		var first, later []graph.ActionID
+		for _, id := range waiting {
+			if slices.ContainsFunc(waiting, func(other graph.ActionID) bool { return p.Graph.Needs(id, other) }) {
+				later = append(later, id)
+			} else {
+				first = append(first, id)
+			}
+		}
 		before := len(r.last.Actions)
 		sum, _, err = r.run(p.Graph, first, runner)
 		for _, a := range r.last.Actions[before:] {
@@ -365,16 +370,9 @@ func (b *build) runDynamicOutputs(p *Project, r *schedulerRun, want []graph.Acti
 				return sum, true, nil
 			}
 		}
-		rest = slices.DeleteFunc(rest, func(id graph.ActionID) bool { return slices.Contains(first, id) })
+		waiting = later
 	}
 	return sum, false, nil
-}
-
-// needsOneOf reports whether an action depends on another one of others.
-func (p *Project) needsOneOf(id graph.ActionID, others []graph.ActionID) bool {
-	return slices.ContainsFunc(p.Graph.Closure([]graph.ActionID{id}), func(dep graph.ActionID) bool {
-		return dep != id && slices.Contains(others, dep)
-	})
 }
 
 // expects reports whether the plan has the files that the command of a wrote.

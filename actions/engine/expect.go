@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -21,8 +20,11 @@ func (t *Tree) Memory(a *graph.Action) int64 {
 	if a.Kind.InProcess() {
 		return 0
 	}
-	n := hint(a)
-	if rec := t.last(a); rec != nil {
+	n := a.Memory
+	if a.Kind.Info().Small {
+		n = 0 // the manifest's is about the largest step of a target
+	}
+	if rec := t.db.Last(a.Outputs[0]); rec != nil {
 		n = max(n, rec.MaxRSS)
 	}
 	if n > 0 {
@@ -59,7 +61,7 @@ const enough = 10
 func (t *Tree) learnPeaks() {
 	seen := map[peakKind][]int64{}
 	for _, a := range t.Runner.Graph.Actions {
-		if rec := t.last(a); rec != nil {
+		if rec := t.db.Last(a.Outputs[0]); rec != nil {
 			seen[kindOf(a)] = append(seen[kindOf(a)], rec.MaxRSS)
 		}
 	}
@@ -70,15 +72,6 @@ func (t *Tree) learnPeaks() {
 			t.peaks.byKind[k] = list[len(list)*9/10]
 		}
 	}
-}
-
-// hint returns the memory that the manifest declares. It is about the largest step of a target, so
-// it does not apply to preprocessing and packing.
-func hint(a *graph.Action) int64 {
-	if a.Kind.Info().Small {
-		return 0
-	}
-	return a.Memory
 }
 
 // Usual returns the peak in the table of kinds.
@@ -92,7 +85,7 @@ func Usual(a *graph.Action) int64 {
 
 // Expected returns how long an action took the last time.
 func (t *Tree) Expected(a *graph.Action) (time.Duration, bool) {
-	if rec := t.last(a); rec != nil && rec.Elapsed > 0 {
+	if rec := t.db.Last(a.Outputs[0]); rec != nil && rec.Elapsed > 0 {
 		return rec.Elapsed, true
 	}
 	return 0, false
@@ -108,12 +101,4 @@ func (t *Tree) Cost(a *graph.Action) time.Duration {
 		return info.Cost * time.Duration(max(1, len(a.Archs)))
 	}
 	return info.Cost
-}
-
-// last returns the record of the last run, or nil.
-func (t *Tree) last(a *graph.Action) *cache.Record {
-	if len(a.Outputs) == 0 {
-		return nil
-	}
-	return t.db.Last(a.Outputs[0])
 }

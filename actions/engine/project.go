@@ -83,17 +83,17 @@ func (b *build) readManifest() (p *manifest.Project, printed manifest.Diagnostic
 }
 
 // Plan loads the project, probes the host environment and plans.
-func (w *Workspace) Plan() (*Project, error) { return (&build{Workspace: w}).planProject(nil) }
+func (w *Workspace) Plan() (*Project, error) { return (&build{Workspace: w}).planProject() }
 
 // PlanFor plans, and returns the actions that names select.
 func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) {
-	return (&build{Workspace: w, req: Request{Targets: names}}).plan(nil)
+	return (&build{Workspace: w, req: Request{Targets: names}}).plan()
 }
 
 // plan plans, and returns the actions that the request selects. If dynamic outputs are unknown, it
-// returns the actions with dynamic outputs. t is nil if the build tree is not locked.
-func (b *build) plan(t *Tree) (p *Project, want []graph.ActionID, err error) {
-	if p, err = b.planProject(t); err != nil {
+// returns the actions with dynamic outputs.
+func (b *build) plan() (p *Project, want []graph.ActionID, err error) {
+	if p, err = b.planProject(); err != nil {
 		return nil, nil, err
 	}
 	switch {
@@ -111,18 +111,16 @@ func (b *build) plan(t *Tree) (p *Project, want []graph.ActionID, err error) {
 
 // planProject reads the manifest, probes the host environment and plans. It runs the dry runs of
 // nvcc, hipcc and clang that the plan needs, until the plan needs no more.
-func (b *build) planProject(t *Tree) (*Project, error) {
+func (b *build) planProject() (*Project, error) {
 	w := b.Workspace
 	loaded, printed, err := b.readManifest()
 	if err != nil {
 		return nil, err
 	}
 	p := &Project{w: w, Project: loaded, request: w.Request(loaded)}
-	collect := func() (err error) {
-		p.Facts, p.hostSeen, err = probe.Collect(context.Background(), p.request)
-		return err
-	}
-	err = w.during(collect, time.After(slowStep), "asking the compilers and libraries of this machine what they are; the next build knows")
+	end := w.slowly("asking the compilers and libraries of this machine what they are; the next build knows")
+	p.Facts, p.hostSeen, err = probe.Collect(context.Background(), p.request)
+	end()
 	if errors.As(err, new(probe.TempError)) {
 		return nil, UsageError{err}
 	} else if err != nil {
@@ -134,9 +132,9 @@ func (b *build) planProject(t *Tree) (*Project, error) {
 	options := plan.Options{NoSplit: w.NoSplit, RequireSplit: w.RequireSplit, Exports: w.Exports, CheckLink: w.CheckLink}
 	made := plan.New(loaded, p.Facts, options)
 	for len(made.Questions) > 0 {
-		query := func() error { return p.steps.Query(context.Background(), made.Questions) }
-		line := fmt.Sprintf("asking the compilers for the steps of %d commands; the next build knows them", len(made.Questions))
-		if err := w.during(query, time.After(slowStep), line); err != nil {
+		end := w.slowly(fmt.Sprintf("asking the compilers for the steps of %d commands; the next build knows them", len(made.Questions)))
+		err := p.steps.Query(context.Background(), made.Questions)
+		if end(); err != nil {
 			return nil, err
 		}
 		made = plan.New(loaded, p.Facts, options)
@@ -150,17 +148,13 @@ func (b *build) planProject(t *Tree) (*Project, error) {
 	for _, t := range loaded.Targets {
 		t.Sources = nil // not needed any more: 36 MB for 100,000 sources
 	}
-	p.digestLists()
-	return p, nil
-}
-
-// digestLists replaces the entries of listed folders by digests: 20 MB for 200,000 entries.
-func (p *Project) digestLists() {
+	// instead of the entries of listed folders: 20 MB for 200,000 entries
 	p.listed = map[string]cache.Digest{}
 	for name, entries := range p.Listed {
 		p.listed[name] = trace.NamesBut(cache.Absolute(p.Root, name), p.w.StateDir(), entries)
 	}
 	p.Listed = nil
+	return p, nil
 }
 
 // Archs returns the architectures that the CUDA toolkit supports, or none without a toolkit.
@@ -349,19 +343,20 @@ func (w *Workspace) Doctor(ctx context.Context, tell func(probe.Finding)) (ok bo
 	return probe.Doctor(ctx, tell, r, cache, misparsed), nil
 }
 
-// slowStep is how long a step before a build may run without a message.
-const slowStep = 2 * time.Second
+// slowStep is how long a step before a build may run without a message; a variable for tests.
+var slowStep = 2 * time.Second
 
-// during runs f, and shows line if f runs longer than after. The goroutine of the caller shows it,
-// as it shows everything else.
-func (w *Workspace) during(f func() error, after <-chan time.Time, line string) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-after:
+// slowly shows line if the step that begins now does not end soon. The caller calls end after it.
+// Until then it shows nothing else.
+func (w *Workspace) slowly(line string) (end func()) {
+	shown := make(chan struct{})
+	timer := time.AfterFunc(slowStep, func() {
 		w.UI.Waiting(line)
-		return <-done
+		close(shown)
+	})
+	return func() {
+		if !timer.Stop() {
+			<-shown
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -29,16 +28,17 @@ type noted struct {
 func (n noted) Waiting(text string) { n.lines <- text }
 
 func TestSlowStepIsSaid(t *testing.T) {
+	defer func(was time.Duration) { slowStep = was }(slowStep)
 	ui := noted{lines: make(chan string, 1)}
-	w, failed := &Workspace{UI: ui}, errors.New("failed")
-	now := make(chan time.Time, 1)
-	now <- time.Time{}
-	var printed string
-	err := w.during(func() error { printed = <-ui.lines; return failed }, now, "asking the compilers")
-	if err != failed || printed != "asking the compilers" {
-		t.Errorf("a slow step: %v, said %q", err, printed)
+	w := &Workspace{UI: ui}
+	w.slowly("asking")()
+	if len(ui.lines) > 0 {
+		t.Errorf("a quick step: said %q", <-ui.lines)
 	}
-	if err := w.during(func() error { return failed }, nil, "asking"); err != failed || len(ui.lines) > 0 {
-		t.Errorf("a quick step: %v, and %d lines", err, len(ui.lines))
+	slowStep = 0
+	end := w.slowly("asking the compilers")
+	if printed := <-ui.lines; printed != "asking the compilers" {
+		t.Errorf("a slow step: said %q", printed)
 	}
+	end()
 }

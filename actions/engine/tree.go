@@ -229,7 +229,7 @@ func (b *build) open(t *Tree) (p *Project, open *Tree, want []graph.ActionID, er
 		}
 	}()
 	for planned := false; !planned; {
-		if p, want, err = b.plan(t); err != nil {
+		if p, want, err = b.plan(); err != nil {
 			return nil, nil, nil, err
 		}
 		if planned = t != nil; !planned {
