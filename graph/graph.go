@@ -133,7 +133,7 @@ type Graph struct {
 	Pools    map[string]int
 	BuildDir string // relative to the root, or absolute
 
-	producer map[string]ActionID // by output
-	deps     adjacency           // the edges, see Deps
-	names    *nameIndex
+	producer map[string]ActionID  // by output
+	deps     adjacency            // the edges, see Deps
+	names    map[string][]*Target // by label, and by the names that several may have, in order
 }

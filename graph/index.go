@@ -2,8 +2,8 @@ package graph
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -30,7 +30,21 @@ func (g *Graph) Producer(path string) (ActionID, bool) {
 // then safe for concurrent reads. Seal checks that every producer comes before its consumers, so
 // that there is no cycle, and that no two actions write one file.
 func (g *Graph) Seal() error {
-	g.names = indexNames(g.Targets)
+	g.names = map[string][]*Target{}
+	for _, t := range g.Targets {
+		base, _, _ := strings.Cut(t.Name, ":")
+		names := []string{t.Name, base, t.Kind + "." + base}
+		if t.Kind != "group" && t.Kind != "test" && t.Kind != "prebuilt" {
+			names = append(names, Folders(t.Name)...)
+		}
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			g.names[name] = append(g.names[name], t)
+		}
+	}
+	for _, t := range slices.Backward(g.Targets) {
+		g.names[t.Label] = []*Target{t} // and no other that has it as a name
+	}
 	var edges []uint64
 	for _, a := range g.Actions {
 		for _, o := range a.Outputs {
@@ -140,57 +154,10 @@ func (g *Graph) Unbuilt(names []string) []*Target {
 }
 
 // Names returns the labels and names that a user may write, for completion and did-you-mean.
-func (g *Graph) Names() []string {
-	var names []string
-	for _, t := range g.Targets {
-		names = append(names, t.Label, t.Name)
-		if base, _, instance := strings.Cut(t.Name, ":"); instance {
-			names = append(names, t.Kind+"."+base, base)
-		}
-		names = append(names, t.folders()...)
-	}
-	sort.Strings(names)
-	return slices.Compact(names)
-}
+func (g *Graph) Names() []string { return slices.Sorted(maps.Keys(g.names)) }
 
-// nameIndex finds targets by their labels and names. A manifest has thousands of targets, and a
-// plan looks each up more than once.
-type nameIndex struct {
-	labels map[string]*Target
-	others map[string][]*Target // by name, base name, kind.base and their folders, in order
-}
-
-func indexNames(targets []*Target) *nameIndex {
-	x := &nameIndex{labels: make(map[string]*Target, len(targets)), others: make(map[string][]*Target, len(targets))}
-	for _, t := range targets {
-		if x.labels[t.Label] == nil {
-			x.labels[t.Label] = t
-		}
-		base, _, _ := strings.Cut(t.Name, ":")
-		x.others[t.Name] = append(x.others[t.Name], t)
-		if base != t.Name {
-			x.others[base] = append(x.others[base], t)
-		}
-		if kind := t.Kind + "." + base; kind != t.Label {
-			x.others[kind] = append(x.others[kind], t)
-		}
-		for _, folder := range t.folders() {
-			x.others[folder] = append(x.others[folder], t)
-		}
-	}
-	return x
-}
-
-// folders returns the names that select everything built in a folder of an imported manifest, and
-// below it: "math/...", "math/deep/...".
-func (t *Target) folders() []string {
-	if t.Kind == "group" || t.Kind == "test" || t.Kind == "prebuilt" {
-		return nil
-	}
-	return Folders(t.Name)
-}
-
-// Folders returns the names by which a user selects the folders that contain a target.
+// Folders returns the names by which a user selects everything that is built in a folder of an
+// imported manifest, and below it: "math/...", "math/deep/...".
 func Folders(name string) (folders []string) {
 	for i, c := range name {
 		if c == '/' {
@@ -203,36 +170,28 @@ func Folders(name string) (folders []string) {
 // FindTarget looks a target up by label ("library.solver") or by name, which may be ambiguous. A
 // matrix module's base name ("gemm") finds all its instances, a folder ("math/...") everything
 // built in it.
-func (g *Graph) FindTarget(name string) []*Target {
-	if t := g.names.labels[name]; t != nil {
-		return []*Target{t}
-	}
-	return g.names.others[name]
-}
+func (g *Graph) FindTarget(name string) []*Target { return g.names[name] }
 
 // Expand replaces groups by their members, each target once: groups contain groups, so the number
 // of paths through them can double at each level.
-func (g *Graph) Expand(targets []*Target) []*Target {
-	var out []*Target
+func (g *Graph) Expand(targets []*Target) (out []*Target) {
 	seen := map[*Target]bool{}
-	var visit func(t *Target)
-	visit = func(t *Target) {
+	stack := slices.Clone(targets)
+	slices.Reverse(stack)
+	for len(stack) > 0 {
+		t := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
 		if seen[t] {
-			return
+			continue
 		}
-		seen[t] = true
-		out = append(out, t)
-		if t.Kind != "group" {
-			return
-		}
-		for _, d := range t.Deps {
-			for _, u := range g.FindTarget(d) {
-				visit(u)
+		seen[t], out = true, append(out, t)
+		for _, d := range slices.Backward(t.Deps) {
+			if t.Kind == "group" {
+				members := slices.Clone(g.FindTarget(d))
+				slices.Reverse(members)
+				stack = append(stack, members...)
 			}
 		}
-	}
-	for _, t := range targets {
-		visit(t)
 	}
 	return out
 }
