@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -61,7 +62,7 @@ func profileTrees(p *manifest.Project, dir string) (trees []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		tree := filepath.Join(dir, e.Name())
-		if e.Name() != ".kbuild" && isFolder(filepath.Join(tree, ".kbuild")) && len(writtenInto(p.Root, tree).files) > 0 {
+		if e.Name() != ".kbuild" && isFolder(filepath.Join(tree, ".kbuild")) && len(writtenInto(p.Root, tree, "").files) > 0 {
 			trees = append(trees, tree)
 		}
 	}
@@ -84,15 +85,8 @@ func (w *Workspace) clean(root, dir string, profiles []string) (others []string,
 		return nil, err
 	}
 	defer tree.Close()
-	known, folders := writtenInto(root, dir).files, map[string]bool{}
-	for file := range known {
-		for d := path.Dir(file); d != "." && !folders[d]; d = path.Dir(d) {
-			folders[d] = true
-		}
-	}
-	for _, d := range treeFolders {
-		folders[d] = true
-	}
+	known := writtenInto(root, dir, "").files
+	folders := foldersAbove(slices.Concat(slices.Collect(maps.Keys(known)), treeFolders))
 	var files []string
 	err = fs.WalkDir(tree.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
@@ -118,12 +112,12 @@ func (w *Workspace) clean(root, dir string, profiles []string) (others []string,
 			return nil, err
 		}
 	}
-	removeFolders(tree, folders)
+	removeEmptyFolders(tree, folders)
 	return others, removeState(dir, state)
 }
 
 // treeFolders lists the folders that kbuild creates in every build tree.
-var treeFolders = []string{"bin", "gen", "lib", "modules", "obj", keepDir}
+var treeFolders = []string{"bin/", "gen/", "lib/", "modules/", "obj/", keepDir + "/"}
 
 // checkBuildDir returns an error if the project or a source of it is in the build tree.
 func checkBuildDir(p *manifest.Project) error {

@@ -102,7 +102,7 @@ func removeKept(state string) error {
 			return err
 		}
 	}
-	removeEmptyFolders(tree, names)
+	removeEmptyFolders(tree, foldersAbove(names))
 	return nil
 }
 

@@ -73,19 +73,20 @@ type treeFiles struct {
 	real      string            // dir without links
 	folders   map[string]string // folders without links
 	files     map[string]*written
-	lists     map[string]outputList // by name
 }
 
 // written is a file in treeFiles.
 type written struct {
 	outputs []cache.Output // of records; they may name the file by other paths
-	lists   []string       // that name it
+	listed  bool           // in the list of the manifest, with this label
+	label   string
+	foreign bool // in the list of another manifest that exists
 }
 
 // writtenInto reads what kbuild has written into a build tree. The keys of its files are relative to
-// the tree.
-func writtenInto(root, dir string) *treeFiles {
-	x := &treeFiles{root: root, dir: dir, real: resolved(dir), folders: map[string]string{}, files: map[string]*written{}, lists: map[string]outputList{}}
+// the tree. own is the file name of a manifest's list, or "".
+func writtenInto(root, dir, own string) *treeFiles {
+	x := &treeFiles{root: root, dir: dir, real: resolved(dir), folders: map[string]string{}, files: map[string]*written{}}
 	if db, err := tree.Open(database(filepath.Join(dir, ".kbuild"))); err == nil {
 		defer db.Close()
 		for rec := range db.All() {
@@ -99,13 +100,15 @@ func writtenInto(root, dir string) *treeFiles {
 	lists, _ := filepath.Glob(filepath.Join(dir, ".kbuild", listPrefix+"*"))
 	for _, name := range lists {
 		list, ok := readOutputList(name)
-		if !ok {
+		mine := filepath.Base(name) == own
+		if !ok || own != "" && !mine && !exists(filepath.Join(x.real, ".kbuild", list.Manifest)) {
 			continue
 		}
-		x.lists[filepath.Base(name)] = list
-		for o := range list.Outputs {
-			if w := x.at(o); w != nil {
-				w.lists = append(w.lists, filepath.Base(name))
+		for o, label := range list.Outputs {
+			if w := x.at(o); w != nil && mine {
+				w.listed, w.label = true, label
+			} else if w != nil {
+				w.foreign = true
 			}
 		}
 	}
@@ -172,8 +175,14 @@ func (p *Project) sweep(r *schedulerRun, want []graph.ActionID) error {
 	if err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	x := writtenInto(p.Root, filepath.Clean(cache.Absolute(p.Root, p.Graph.BuildDir)))
-	now, later := p.leftovers(p.knownOutputs(x, filepath.Base(name)), l.Outputs, want)
+	x := writtenInto(p.Root, filepath.Clean(cache.Absolute(p.Root, p.Graph.BuildDir)), filepath.Base(name))
+	known := map[string]string{} // the labels of outputs
+	for name, w := range x.files {
+		if !w.foreign && (w.listed || len(w.outputs) > 0) {
+			known[path.Join(p.Graph.BuildDir, name)] = w.label
+		}
+	}
+	now, later := p.leftovers(known, l.Outputs, want)
 	if p.w.DryRun {
 		now = slices.DeleteFunc(now, func(o string) bool { return !exists(cache.Absolute(p.Root, o)) })
 		r.tellLeftovers(manifest.Note, "would remove", now, "that nothing makes any more")
@@ -191,26 +200,6 @@ func (p *Project) sweep(r *schedulerRun, want []graph.ActionID) error {
 		return nil
 	}
 	return regular.Replace(name, text)
-}
-
-// knownOutputs returns the outputs in the tree that are known, with the label of their target. It
-// leaves out those in the list of another manifest that exists. list is the name of the list.
-func (p *Project) knownOutputs(x *treeFiles, list string) map[string]string {
-	known := map[string]string{}
-	labels := map[string]string{}
-	for o, label := range x.lists[list].Outputs {
-		labels[x.name(o)] = label
-	}
-	for name, w := range x.files {
-		others := slices.DeleteFunc(w.lists, func(l string) bool {
-			return l == list || !exists(filepath.Join(x.real, ".kbuild", x.lists[l].Manifest))
-		})
-		label, listed := labels[name]
-		if len(others) == 0 && (listed || len(w.outputs) > 0) {
-			known[path.Join(p.Graph.BuildDir, name)] = label
-		}
-	}
-	return known
 }
 
 // leftovers returns the known outputs that the plan does not write. If want does not bring an
@@ -313,7 +302,7 @@ func (t *Tree) removeLeftovers(outputs []string, x *treeFiles) (removed, left []
 			}
 		}
 	}
-	removeEmptyFolders(tree, gone)
+	removeEmptyFolders(tree, foldersAbove(gone))
 	return removed, left, nil
 }
 
@@ -327,22 +316,20 @@ func isOneOf(file string, size int64, outputs []cache.Output) bool {
 	return err == nil && slices.ContainsFunc(outputs, func(o cache.Output) bool { return sized(o) && o.Digest == d })
 }
 
-// removeEmptyFolders removes the empty folders above files of a tree, but not the tree itself.
-func removeEmptyFolders(tree *os.Root, files []string) {
+// foldersAbove returns the folders above files of a tree.
+func foldersAbove(files []string) map[string]bool {
 	above := map[string]bool{}
 	for _, f := range files {
-		for d := path.Dir(filepath.ToSlash(f)); d != "." && d != "/" && !above[d]; d = path.Dir(d) {
+		for d := path.Dir(f); d != "." && d != "/" && !above[d]; d = path.Dir(d) {
 			above[d] = true
 		}
 	}
-	removeFolders(tree, above)
+	return above
 }
 
-// removeFolders removes those of the folders that are empty.
-func removeFolders(tree *os.Root, folders map[string]bool) {
-	list := slices.Sorted(maps.Keys(folders))
-	slices.Reverse(list) // the content of a folder before the folder
-	for _, d := range list {
+// removeEmptyFolders removes those of some folders of a tree that are empty.
+func removeEmptyFolders(tree *os.Root, folders map[string]bool) {
+	for _, d := range slices.Backward(slices.Sorted(maps.Keys(folders))) { // content before its folder
 		if info, err := tree.Lstat(d); err == nil && info.IsDir() {
 			tree.Remove(d) // fails for a folder that is not empty
 		}

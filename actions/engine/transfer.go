@@ -32,38 +32,37 @@ func (p *Project) Fingerprint() []cache.Field {
 
 // alwaysFingerprint lists the fields of an identity that every bundle has. The other fields are the
 // tools that its actions use.
-var alwaysFingerprint = [...]string{"key version", "platform", "environment"}
+var alwaysFingerprint = []string{"key version", "platform", "environment"}
 
 // Bundle describes a bundle of the records in entries. missing are the actions without a record.
 func (p *Project) Bundle(entries []execute.Entry) (m disk.Manifest, missing []*graph.Action) {
-	fields, archs, targets := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, name := range alwaysFingerprint {
-		fields[name] = true
-	}
+	fields := slices.Clone(alwaysFingerprint)
+	var actions []*graph.Action
 	for _, h := range entries {
-		for _, t := range h.Action.Tools {
-			fields[t] = true
-		}
-		ship(archs, h.Action)
-		targets[h.Action.Target] = true
+		actions, fields = append(actions, h.Action), append(fields, h.Action.Tools...)
+		m.Targets = append(m.Targets, h.Action.Target)
 		if h.Record == nil {
 			missing = append(missing, h.Action)
-			continue
+		} else {
+			m.Entries = append(m.Entries, disk.Entry(h.Action.Outputs[0], h.Record))
 		}
-		m.Entries = append(m.Entries, disk.Entry(h.Action.Outputs[0], h.Record))
 	}
-	m.Fingerprint = slices.DeleteFunc(p.Fingerprint(), func(f cache.Field) bool { return !fields[f.Name] })
-	m.Archs, m.Targets = slices.Sorted(maps.Keys(archs)), slices.Sorted(maps.Keys(targets))
+	slices.Sort(m.Targets)
+	m.Archs, m.Targets = shipped(actions), slices.Compact(m.Targets)
+	m.Fingerprint = slices.DeleteFunc(p.Fingerprint(), func(f cache.Field) bool { return !slices.Contains(fields, f.Name) })
 	return m, missing
 }
 
-// ship adds the architectures of an action, unless its outputs are only for the next pass.
-func ship(archs map[string]bool, a *graph.Action) {
-	if !a.Intermediate {
-		for _, arch := range a.Archs {
-			archs[arch] = true
+// shipped returns the architectures of actions, except those whose outputs are only for the next
+// pass.
+func shipped(actions []*graph.Action) (archs []string) {
+	for _, a := range actions {
+		if !a.Intermediate {
+			archs = append(archs, a.Archs...)
 		}
 	}
+	slices.Sort(archs)
+	return slices.Compact(archs)
 }
 
 // Unlike is a field of the identity of a bundle that has another value locally.
@@ -88,14 +87,8 @@ func (p *Project) Compare(m disk.Manifest) (differ []Unlike, lacking []string, e
 			return nil, nil, fmt.Errorf("the manifest of the bundle is damaged: it does not name its %s", name)
 		}
 	}
-	archs := map[string]bool{}
-	for _, a := range p.Graph.Actions {
-		ship(archs, a)
-	}
-	for _, a := range m.Archs {
-		delete(archs, a)
-	}
-	return differ, slices.Sorted(maps.Keys(archs)), nil
+	lacking = slices.DeleteFunc(shipped(p.Graph.Actions), func(a string) bool { return slices.Contains(m.Archs, a) })
+	return differ, lacking, nil
 }
 
 // Bundles is the records of the imported bundles.
@@ -117,10 +110,7 @@ func (b Bundles) Record(output string) *cache.Record {
 	if b.names[output] == "" {
 		return nil
 	}
-	r, err := b.store.Named(b.names[output])
-	if err != nil {
-		return nil // gc removed it
-	}
+	r, _ := b.store.Named(b.names[output]) // nil if gc removed it
 	return r
 }
 

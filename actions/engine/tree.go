@@ -37,7 +37,7 @@ type Tree struct {
 	// When this kbuild started or, if it waited for another one, when it had the lock. Files that
 	// were written until then are older than this build.
 	begun  time.Time
-	db     *tree.DB // nil if it is not needed yet: see openDatabase
+	db     *tree.DB // nil if it is not needed yet
 	runner runner   // Runner, except in tests
 	files  *cache.Files
 	shared *sharedStore // Store with a remote cache behind it; nil if there is no remote cache
@@ -82,19 +82,13 @@ func (p *Project) openTree(t *Tree) error {
 	return t.open(p.Cache, execute.Config{Graph: p.Graph, Root: p.Root, Tools: tools, Unsplit: failures})
 }
 
-// openDatabase opens the database, unless it is open.
-func (t *Tree) openDatabase() (err error) {
-	if t.db == nil {
-		t.db, err = tree.Open(database(t.state))
-	}
-	return err
-}
-
 // open opens the cache and prepares to run c.Graph. named is the remote cache that the manifest
 // names.
 func (t *Tree) open(named manifest.Cache, c execute.Config) (err error) {
-	if err := t.openDatabase(); err != nil {
-		return err
+	if t.db == nil {
+		if t.db, err = tree.Open(database(t.state)); err != nil {
+			return err
+		}
 	}
 	t.files = cache.NewFiles(c.Root, t.db.Known)
 	c.State = t.state
