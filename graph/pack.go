@@ -100,17 +100,16 @@ func (a adjacency) reach(ids []ActionID, flags []byte) (out []ActionID) {
 
 // Packer packs a part of a graph.
 type Packer struct {
-	ids    []ActionID
-	number []ActionID // in the packed graph, by ID; -1 for other actions
-	uses   []uint64   // pairs (string, action)
-	code   codec
-	p      Packed
+	number        []ActionID // in the packed graph, by ID; -1 for other actions
+	outputs, uses []uint64   // pairs (string, action)
+	code          codec
+	p             Packed
 }
 
 // Packer returns a Packer of the actions of ids, which it renumbers. ids must be closed under Deps
 // and sorted.
 func (g *Graph) Packer(ids []ActionID) *Packer {
-	k := &Packer{ids: ids, number: slices.Repeat([]ActionID{-1}, len(g.Actions)), code: codec{numbers: map[string]number{}}}
+	k := &Packer{number: slices.Repeat([]ActionID{-1}, len(g.Actions)), code: codec{numbers: map[string]number{}}}
 	k.code.b = make([]byte, 0, 128*len(ids)) // growing leaves as much garbage
 	for i, id := range ids {
 		k.number[id] = ActionID(i)
@@ -128,6 +127,9 @@ func (g *Graph) Packer(ids []ActionID) *Packer {
 		}
 		k.p.flags, k.p.actions = append(k.p.flags, flags), append(k.p.actions, number(len(k.code.b)))
 		k.code.value(reflect.ValueOf(&a).Elem())
+		for _, o := range a.Outputs {
+			k.outputs = append(k.outputs, pairOf(int(k.code.str(o)), a.ID))
+		}
 		for _, d := range g.Deps(id) {
 			if k.number[d] < 0 {
 				panic(fmt.Sprintf("BUG: packing %s without %s", a.Name, g.Actions[d].Name))
@@ -136,13 +138,6 @@ func (g *Graph) Packer(ids []ActionID) *Packer {
 		}
 	}
 	k.p.deps, k.p.consumers = newAdjacency(len(ids), deps), newAdjacency(len(ids), consumers)
-	for i, id := range ids {
-		for _, o := range g.Actions[id].Outputs {
-			n := k.code.str(o)
-			k.p.makers = append(k.p.makers, slices.Repeat([]number{-1}, len(k.code.list)-len(k.p.makers))...)
-			k.p.makers[n] = number(i)
-		}
-	}
 	return k
 }
 
@@ -160,7 +155,10 @@ func (k *Packer) Pack(meta []byte) ([]byte, error) {
 	k.code.numbers = nil // all strings are known, and the rest needs the memory
 	p.blob, p.meta = k.code.b, meta
 	p.users = newAdjacency(len(list), k.uses)
-	p.makers = append(p.makers, slices.Repeat([]number{-1}, len(list)-len(p.makers))...)
+	p.makers = slices.Repeat([]number{-1}, len(list))
+	for _, o := range k.outputs {
+		p.makers[o>>32] = number(o & math.MaxUint32)
+	}
 	size := 0
 	for i, s := range list {
 		p.offsets = append(p.offsets, number(size))

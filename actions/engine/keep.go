@@ -28,58 +28,42 @@ func (p *Project) keepCode(ctx context.Context, t *Tree, want []graph.ActionID, 
 	if err := removeKept(t.state); err != nil {
 		return fmt.Errorf("clearing %s: %w", dir, err)
 	}
-	codes, names := p.codesToKeep(want, kinds)
+	var codes []string // outputs of actions
 	list := outputList{Outputs: map[string]string{}}
-	for _, name := range names {
-		list.Outputs[path.Join(p.Graph.BuildDir, keepDir, name)] = name
+	sass := slices.Contains(kinds, "sass")
+	for _, id := range p.Graph.Closure(want) {
+		a := p.Graph.Actions[id]
+		for _, o := range a.Outputs {
+			disassembled := sass && path.Ext(o) == ".cubin"
+			if !a.Intermediate || a.Transient || !disassembled && !slices.Contains(kinds, strings.TrimPrefix(path.Ext(o), ".")) {
+				continue
+			}
+			name := keptName(p.Graph.BuildDir, o)
+			codes = append(codes, o)
+			list.Outputs[path.Join(p.Graph.BuildDir, keepDir, name)] = name
+			if disassembled {
+				list.Outputs[path.Join(p.Graph.BuildDir, keepDir, sassOf(name))] = sassOf(name)
+			}
+		}
 	}
 	if err := regular.Replace(filepath.Join(t.state, keptList), list.encode()); err != nil {
 		return err
 	}
-	for _, k := range codes {
-		name := filepath.Join(dir, k.name)
-		if err := t.Runner.CopyIntermediate(ctx, k.intermediate, name); err != nil {
-			return fmt.Errorf("keeping %s: %w", k.intermediate, err)
+	for _, code := range codes {
+		name := filepath.Join(dir, keptName(p.Graph.BuildDir, code))
+		if err := t.Runner.CopyIntermediate(ctx, code, name); err != nil {
+			return fmt.Errorf("keeping %s: %w", code, err)
 		}
-		if k.sass {
+		if sass && path.Ext(code) == ".cubin" {
 			if err := p.disassemble(ctx, name); err != nil {
 				return err
 			}
-		}
-		if !k.itself {
-			os.Remove(name)
+			if !slices.Contains(kinds, "cubin") {
+				os.Remove(name)
+			}
 		}
 	}
 	return nil
-}
-
-// kept is device code to keep: itself, its disassembly or both.
-type kept struct {
-	intermediate string // the output of an action
-	name         string // below keepDir
-	itself, sass bool
-}
-
-// codesToKeep returns the code that --keep requests, and the names of all files that keepCode
-// writes for it.
-func (p *Project) codesToKeep(want []graph.ActionID, kinds []string) (codes []kept, names []string) {
-	for _, id := range p.Graph.Closure(want) {
-		a := p.Graph.Actions[id]
-		if !a.Intermediate || a.Transient {
-			continue
-		}
-		for _, o := range a.Outputs {
-			kind := strings.TrimPrefix(path.Ext(o), ".")
-			k := kept{o, keptName(p.Graph.BuildDir, o), slices.Contains(kinds, kind), kind == "cubin" && slices.Contains(kinds, "sass")}
-			if k.sass {
-				names = append(names, sassOf(k.name))
-			}
-			if k.itself || k.sass {
-				codes, names = append(codes, k), append(names, k.name)
-			}
-		}
-	}
-	return codes, names
 }
 
 // removeKept removes the files that the last --keep wrote.
