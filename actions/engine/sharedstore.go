@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,19 +27,10 @@ type sharedStore struct {
 	*disk.Store
 	remote *remote.Cache
 
-	taken atomic.Int64 // hits by remote records
-
-	mu sync.Mutex
-	// how often a remote record was confirmed that the local store lacks, and not yet used
-	other map[recordName]int
+	taken atomic.Int64 // remote records that were used
 }
 
 var _ cache.Distant = (*sharedStore)(nil)
-
-// recordName identifies a record: one ID may exist under many keys.
-type recordName struct{ command, id cache.Key }
-
-func nameOf(r *cache.Record) recordName { return recordName{r.Command, r.ID()} }
 
 // openRemote starts the client of the remote cache. It returns nil if there is none.
 func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*sharedStore, error) {
@@ -55,7 +45,7 @@ func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*shared
 		o.Program = program
 		var c *remote.Cache
 		if c, err = remote.Start(o); err == nil {
-			return &sharedStore{Store: store, remote: c, other: map[recordName]int{}}, nil
+			return &sharedStore{Store: store, remote: c}, nil
 		}
 	}
 	if w.Remote != nil {
@@ -108,15 +98,7 @@ func (s *sharedStore) Elsewhere(ctx context.Context, command cache.Key) []*cache
 }
 
 // Confirm implements cache.Distant.
-func (s *sharedStore) Confirm(ctx context.Context, r *cache.Record) bool {
-	if !s.remote.Has(ctx, r) {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.other[nameOf(r)]++
-	return true
-}
+func (s *sharedStore) Confirm(ctx context.Context, r *cache.Record) bool { return s.remote.Has(ctx, r) }
 
 // Missed implements cache.Distant.
 func (s *sharedStore) Missed() { s.remote.Missed() }
@@ -134,9 +116,6 @@ func (s *sharedStore) Restore(ctx context.Context, o cache.Output, name string) 
 func (s *sharedStore) Put(ctx context.Context, r *cache.Record, file func(cache.Output) string) error {
 	err := s.Store.Put(ctx, r, file)
 	if err == nil {
-		s.mu.Lock()
-		delete(s.other, nameOf(r)) // the local store has it now
-		s.mu.Unlock()
 		s.remote.Store(r)
 	}
 	return err
@@ -149,33 +128,23 @@ type passes struct{ *sharedStore }
 
 // Used implements cache.Store.
 func (p passes) Used(r *cache.Record) {
-	if p.took(r) {
-		p.Store.KeepWithout(r)
-	} else {
+	if p.Store.Has(r) {
 		p.Store.Used(r)
+		return
 	}
+	p.taken.Add(1)
+	p.Store.KeepWithout(r)
 }
 
-// Used implements cache.Store.
+// Used implements cache.Store. It keeps a record that came from the remote cache. Otherwise this
+// machine would query for it again.
 func (s *sharedStore) Used(r *cache.Record) {
-	if s.took(r) {
-		s.Store.Keep(r) // otherwise this machine would query for it again
-	} else {
+	if s.Store.Has(r) {
 		s.Store.Used(r)
+		return
 	}
-}
-
-// took reports whether a record that is used came from the remote cache, and counts it.
-func (s *sharedStore) took(r *cache.Record) bool {
-	name := nameOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.other[name] == 0 {
-		return false
-	}
-	s.other[name]--
 	s.taken.Add(1)
-	return true
+	s.Store.Keep(r)
 }
 
 // tell shows what a build received from the remote cache and sent to it, and what ran remotely.

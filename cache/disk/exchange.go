@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"io"
+	"os"
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -15,6 +16,12 @@ func (s *Store) Receive(ctx context.Context, o cache.Output, src io.Reader) erro
 		return nil
 	}
 	return s.putContent(ctx, o, src)
+}
+
+// Has reports whether the store has a record.
+func (s *Store) Has(r *cache.Record) bool {
+	_, err := os.Stat(s.record(r))
+	return err == nil
 }
 
 // Keep stores a record from a remote cache. If a blob of its outputs is missing, Keep does nothing:
