@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Work holds the fields of an action that only some kinds have. Each type in it writes its own
-// fields of the key; a nil one writes none.
+// Work holds the fields of an action that only some kinds have.
 type Work struct {
 	Response *Response         // nil if none of its programs reads response files
 	Keep     *KeepFolder       // of a command that writes to a folder of its own
@@ -40,9 +39,6 @@ func valueOf[T any](p *T) (t T) {
 	return t
 }
 
-// KeyWriter receives the fields of a key in a fixed order.
-type KeyWriter interface{ Field(name, value string) }
-
 // Response makes the executor write Argv[From:] to a response file if the command line would be too
 // long. It passes Flag joined with its path instead ("@" for gcc and ar; "--options-file=" for
 // nvcc).
@@ -60,13 +56,6 @@ type KeepFolder struct {
 
 // ManifestTemplate is the part of a module's manifest that is known at plan time.
 type ManifestTemplate string
-
-// WriteKey adds the document.
-func (m *ManifestTemplate) WriteKey(w KeyWriter) {
-	if m != nil {
-		w.Field("head", string(*m))
-	}
-}
 
 // Driver describes a compiler driver's command: this action itself, or the command that this action
 // is a pass of.
@@ -91,13 +80,6 @@ func (a *Action) DriverName() string {
 		return path.Base(a.Argv[0])
 	}
 	return string(a.Kind)
-}
-
-// WriteKey adds the required codes: earlier versions of kbuild did not check them.
-func (d *Driver) WriteKey(w KeyWriter) {
-	if d != nil && d.Ships != nil {
-		w.Field("ships", strings.Join(d.Ships, " "))
-	}
 }
 
 // Step describes a compiler command that does more than read a source and write an object.
@@ -142,19 +124,6 @@ type Step struct {
 	ResourceUsage bool
 }
 
-// WriteKey adds the texts of staged files. Those that are other files are inputs.
-func (s *Step) WriteKey(w KeyWriter) {
-	if s == nil {
-		return
-	}
-	for _, f := range s.Staged {
-		w.Field("staged "+f.Name, f.Text)
-	}
-	if s.FilesOutput != "" {
-		w.Field("files", map[bool]string{false: "all", true: "without system"}[s.WithoutSystem])
-	}
-}
-
 // StageDir is the placeholder in argv and in staged texts for the folder of Step.Staged:
 // "<stage>/kernels.stub.c".
 const StageDir = "<stage>"
@@ -197,13 +166,6 @@ type Link struct {
 	KeepsAll string
 }
 
-// WriteKey adds the files that messages may name without an error.
-func (l *Link) WriteKey(w KeyWriter) {
-	if l != nil {
-		w.Field("not LTO", strings.Join(l.NonLTO, "\n"))
-	}
-}
-
 // TestRun describes how the program of a test runs.
 type TestRun struct {
 	// Folders in front of LD_LIBRARY_PATH: the key has the content of what it loads from them, but
@@ -212,13 +174,6 @@ type TestRun struct {
 	GPU     bool          // it runs on the GPUs that the user selects
 	Each    bool          // it always runs
 	Timeout time.Duration // 0 is none
-}
-
-// WriteKey adds the limit: a test that exceeds it fails.
-func (t *TestRun) WriteKey(w KeyWriter) {
-	if t != nil && t.Timeout > 0 {
-		w.Field("timeout", t.Timeout.String())
-	}
 }
 
 // Reads returns the declared inputs of a, including diagnostic ones.
@@ -249,12 +204,4 @@ type Collect struct {
 
 	// Relative to Dir: each file matches a pattern, and each pattern matches a file.
 	Patterns []string
-}
-
-// WriteKey adds the folder and the patterns.
-func (c *Collect) WriteKey(w KeyWriter) {
-	if c != nil {
-		w.Field("folder", c.Dir)
-		w.Field("patterns", strings.Join(c.Patterns, "\n"))
-	}
 }

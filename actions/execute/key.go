@@ -131,8 +131,15 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 		w.Field("libraries", "recorded") // records of older versions of kbuild do not resolve -l
 	}
 	k.writeCommand(w, a)
-	a.Work.Manifest.WriteKey(w)
-	a.Work.Step.WriteKey(w)
+	if head := a.Work.Manifest; head != nil {
+		w.Field("head", string(*head))
+	}
+	for _, f := range a.Step().Staged {
+		w.Field("staged "+f.Name, f.Text) // those that are other files are inputs
+	}
+	if a.Step().FilesOutput != "" {
+		w.Field("files", map[bool]string{false: "all", true: "without system"}[a.Step().WithoutSystem])
+	}
 	if len(a.Tools) > 0 || a.Kind.Info().Project {
 		for _, e := range k.KeyEnv {
 			w.Field("env", e)
@@ -153,10 +160,19 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 		// the name that scratches uses
 		w.Field("stage", k.Graph.BuildDir+"/"+flatName(k.Graph.BuildDir, a.Outputs[0]))
 	}
-	a.Work.Driver.WriteKey(w)
-	a.Work.Link.WriteKey(w)
-	a.Work.Test.WriteKey(w)
-	a.Work.Collect.WriteKey(w)
+	if ships := a.Driver().Ships; ships != nil { // earlier versions of kbuild did not check them
+		w.Field("ships", strings.Join(ships, " "))
+	}
+	if l := a.Work.Link; l != nil { // messages may name these without an error
+		w.Field("not LTO", strings.Join(l.NonLTO, "\n"))
+	}
+	if limit := a.Test().Timeout; limit > 0 { // a test that exceeds it fails
+		w.Field("timeout", limit.String())
+	}
+	if c := a.Work.Collect; c != nil {
+		w.Field("folder", c.Dir)
+		w.Field("patterns", strings.Join(c.Patterns, "\n"))
+	}
 	libraries := len(key.inputs) - key.loaded
 	for _, in := range key.inputs[libraries:] {
 		// the toolkit's folder differs between machines

@@ -51,7 +51,7 @@ func Run(w Work) error { return kinds[w.Kind](w) }
 
 // WriteKey writes to the key of an action what changes its outputs and is neither an argument nor
 // an input.
-func WriteKey(w graph.KeyWriter, a *graph.Action) {
+func WriteKey(w cache.KeyWriter, a *graph.Action) {
 	if a.Kind == graph.Slice {
 		w.Field("arch", a.Archs[0]) // other kinds have it in their arguments
 	}
