@@ -118,7 +118,7 @@ func (w *Workspace) Build(req Request) (sched.Summary, error) {
 		return sched.Summary{Actions: last.Actions, UpToDate: last.Actions}, nil
 	}
 	for round := 1; ; round++ {
-		t, err := w.lockExisting(w.StateDir())
+		t, err := w.lockAny(w.StateDir(), false)
 		if err != nil {
 			last.close()
 			return sched.Summary{}, err

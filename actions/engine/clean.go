@@ -74,7 +74,7 @@ func profileTrees(p *manifest.Project, dir string) (trees []string) {
 func (w *Workspace) clean(root, dir string, profiles []string) (others []string, err error) {
 	state := filepath.Join(dir, ".kbuild")
 	if !w.DryRun {
-		t, err := w.lockExisting(state)
+		t, err := w.lockAny(state, false)
 		if err != nil || t == nil {
 			return nil, err
 		}

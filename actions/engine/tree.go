@@ -207,7 +207,7 @@ func Size(n int64) string {
 
 // Open locks the build tree, plans for names, and opens the tree. The caller closes the tree.
 func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, error) {
-	t, err := w.lockExisting(w.StateDir())
+	t, err := w.lockAny(w.StateDir(), false)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -227,7 +227,7 @@ func (b *build) open(t *Tree) (p *Project, open *Tree, want []graph.ActionID, er
 			return nil, nil, nil, err
 		}
 		if planned = t != nil; !planned {
-			if t, err = b.lockNew(b.StateDir()); err != nil {
+			if t, err = b.lockAny(b.StateDir(), true); err != nil {
 				return nil, nil, nil, err
 			}
 			// otherwise another process made the tree concurrently, and has built
@@ -240,26 +240,18 @@ func (b *build) open(t *Tree) (p *Project, open *Tree, want []graph.ActionID, er
 	return p, t, want, nil
 }
 
-// lockExisting locks a build tree, or returns nil if there is none.
-func (w *Workspace) lockExisting(state string) (*Tree, error) {
-	if info, err := os.Stat(state); err != nil || !info.IsDir() {
-		return nil, nil
-	}
-	t, err := w.lockTree(state)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the process that we waited for removed it
-	}
-	return t, err
-}
-
-// lockNew locks a build tree, which it creates if it is missing.
-func (w *Workspace) lockNew(state string) (*Tree, error) {
+// lockAny locks a build tree. If it is missing, lockAny creates it or returns nil.
+func (w *Workspace) lockAny(state string, create bool) (*Tree, error) {
 	for {
-		if err := os.MkdirAll(state, 0o777); err != nil {
-			return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
+		if create {
+			if err := os.MkdirAll(state, 0o777); err != nil {
+				return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
+			}
+		} else if !isDir(state) {
+			return nil, nil
 		}
 		t, err := w.lockTree(state)
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) { // the process that we waited for removed it
 			return t, err
 		}
 	}
