@@ -22,12 +22,12 @@ import (
 //   - load: read what the last build with this command line stored in the tree (view.go), and
 //     compare it with the files. If nothing changed, the build ends here: it takes no lock, reads
 //     no manifest and makes no plan.
-//   - lock: from here on, this process alone changes the tree (lock.go).
+//   - lock: from here on, this process alone changes the tree (tree.go).
 //   - plan: if few files changed and the plan cannot have, take the part of the last plan that they
-//     affect (partial.go). Otherwise read the manifest, probe the host environment and plan.
+//     affect (view.go). Otherwise read the manifest, probe the host environment and plan.
 //   - run: the scheduler checks the actions and executes those that are not up to date. Actions
-//     whose outputs the plan cannot know run first (dynamic.go).
-//   - commit: store what the build observed, for the next build (commit.go).
+//     whose outputs the plan cannot know run first (runDynamicOutputs).
+//   - commit: store what the build observed, for the next build (view.go).
 //
 // A run may show that the plan was wrong. Then the build plans and runs again: see outcome. Such a
 // round is a whole one, since only a full plan repairs what was wrong.
