@@ -144,7 +144,8 @@ func (w *Workspace) Build(req Request) (sched.Summary, error) {
 func (b *build) runPart(part *partialPlan, t *Tree) (sum sched.Summary, out outcome, err error) {
 	defer t.Close()
 	b.UI.Diagnose(part.Printed)
-	if err := part.open(t); err != nil {
+	config := execute.Config{Graph: part.graph, Outer: part.packed, Root: part.root, Tools: part.meta.Tools}
+	if err := t.open(part.Cache, config); err != nil {
 		return sum, out, err
 	}
 	r := t.begin(part.want)

@@ -425,11 +425,6 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// open opens the locked build tree for the part.
-func (p *partialPlan) open(t *Tree) error {
-	return t.open(p.Cache, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, Tools: p.meta.Tools})
-}
-
 // commit updates the view after the part was built.
 func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 	n, s := p.note, p.seen

@@ -251,28 +251,17 @@ func (db *DB) blob(at int64) ([]byte, bool) {
 }
 
 // writable opens the file for writing, truncates a torn tail, and rewrites a damaged file.
-func (db *DB) writable() error {
+func (db *DB) writable() (err error) {
 	if db.file != nil && !db.damaged {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			db.closeFile()
+			err = fmt.Errorf("writing the database of the build tree: %w", err)
+		}
+	}()
 	db.closeFile()
-	if err := db.makeWritable(); err != nil {
-		db.closeFile()
-		return fmt.Errorf("writing the database of the build tree: %w", err)
-	}
-	return nil
-}
-
-func (db *DB) closeFile() error {
-	if db.file == nil {
-		return nil
-	}
-	err := db.file.Close()
-	db.file = nil
-	return err
-}
-
-func (db *DB) makeWritable() (err error) {
 	if db.changed() {
 		if err := db.open(); err != nil {
 			return err
@@ -292,6 +281,14 @@ func (db *DB) makeWritable() (err error) {
 		return db.file.Truncate(db.size)
 	}
 	return nil
+}
+
+func (db *DB) closeFile() (err error) {
+	if db.file != nil {
+		err = db.file.Close()
+	}
+	db.file = nil
+	return err
 }
 
 // changed reports whether another process wrote the file since it was mapped.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -50,7 +51,10 @@ func (r *testRun) Select(p *engine.Project) ([]graph.ActionID, error) {
 			return nil, usagef("there is no test %q%s", n, hint)
 		}
 	}
-	noGPU := engine.NoGPU()
+	noGPU := ""
+	if !probe.AnyGPU("/") {
+		noGPU = "it needs a GPU, and there is none here"
+	}
 	for _, t := range p.Tests {
 		label := "test." + t.Name
 		if len(r.selected) > 0 && !slices.ContainsFunc(meantBy(t), func(m string) bool { return slices.Contains(r.selected, m) }) {
