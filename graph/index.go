@@ -83,26 +83,31 @@ func (g *Graph) Needs(id, dep ActionID) bool {
 // files (everything compiled from them). unknown holds the names that match nothing.
 func (g *Graph) Select(names []string) (want []ActionID, unknown []string) {
 	for _, n := range names {
-		ids := g.selectOne(n)
-		if ids == nil {
+		targets := g.FindTarget(n)
+		for _, t := range g.Expand(targets) {
+			for _, o := range t.Outputs {
+				if id, ok := g.Producer(o); ok {
+					want = append(want, id)
+				}
+			}
+		}
+		if targets != nil {
+			continue
+		}
+		id, ok := g.Producer(n)
+		if !ok {
+			id, ok = g.Producer(g.BuildDir + "/" + n)
+		}
+		ids := []ActionID{id}
+		if !ok {
+			ids = g.compiledFrom(n)
+		}
+		if want = append(want, ids...); ids == nil {
 			unknown = append(unknown, n)
 		}
-		want = append(want, ids...)
 	}
 	slices.Sort(want)
 	return slices.Compact(want), unknown
-}
-
-func (g *Graph) selectOne(n string) []ActionID {
-	if targets := g.FindTarget(n); targets != nil {
-		return g.targetActions(targets)
-	}
-	for _, path := range []string{n, g.BuildDir + "/" + n} {
-		if id, ok := g.Producer(path); ok {
-			return []ActionID{id}
-		}
-	}
-	return g.compiledFrom(n)
 }
 
 // compiledFrom returns the actions that compile a source; for a split compile, its last passes. A
@@ -120,20 +125,6 @@ func (g *Graph) compiledFrom(source string) []ActionID {
 			within[a.ID] = true
 		case from:
 			ids = append(ids, a.ID)
-		}
-	}
-	return ids
-}
-
-// targetActions returns the actions that write the outputs of targets, or of the members of groups.
-// The result is never nil.
-func (g *Graph) targetActions(targets []*Target) []ActionID {
-	ids := []ActionID{}
-	for _, t := range g.Expand(targets) {
-		for _, o := range t.Outputs {
-			if id, ok := g.Producer(o); ok {
-				ids = append(ids, id)
-			}
 		}
 	}
 	return ids

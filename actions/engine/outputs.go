@@ -145,11 +145,11 @@ func (x *treeFiles) at(output string) *written {
 	return x.files[name]
 }
 
-// planned returns the list of the plan's outputs in the tree, except those in kbuild's own folder,
-// and the name of its file.
-func (p *Project) planned() (name string, l outputList) {
+// sweep removes outputs that no action writes any more, before want is built. It writes the list of
+// the outputs that the tree will have.
+func (p *Project) sweep(r *schedulerRun, want []graph.ActionID) error {
 	state := resolved(p.w.StateDir()) // the same tree through a link has the same lists
-	l = outputList{Manifest: filepath.Join(resolved(p.Root), p.File), Outputs: map[string]string{}}
+	l := outputList{Manifest: filepath.Join(resolved(p.Root), p.File), Outputs: map[string]string{}}
 	if rel, err := filepath.Rel(state, l.Manifest); err == nil {
 		l.Manifest = rel
 	}
@@ -162,13 +162,7 @@ func (p *Project) planned() (name string, l outputList) {
 		}
 	}
 	sum := sha256.Sum256([]byte(l.Manifest))
-	return filepath.Join(state, fmt.Sprintf("%s%x", listPrefix, sum[:6])), l
-}
-
-// sweep removes outputs that no action writes any more, before want is built. It writes the list of
-// the outputs that the tree will have.
-func (p *Project) sweep(r *schedulerRun, want []graph.ActionID) error {
-	name, l := p.planned()
+	name := filepath.Join(state, fmt.Sprintf("%s%x", listPrefix, sum[:6]))
 	text := l.encode()
 	p.listFile, p.listDigest = name, sha256.Sum256(text)
 	old, err := regular.Read(name)
@@ -206,30 +200,11 @@ func (p *Project) sweep(r *schedulerRun, want []graph.ActionID) error {
 // output's target up to date, the output is removed later: a module goes with its manifest, which
 // names it. If dynamic outputs are unknown, outputs of targets that the plan lacks wait, too.
 func (p *Project) leftovers(known, planned map[string]string, want []graph.ActionID) (now []string, later map[string]string) {
-	fresh, all := p.freshened(want)
-	settled := len(p.Pending) == 0
-	later = map[string]string{}
-	for o, label := range known {
-		if _, ok := planned[o]; ok {
-			continue
-		}
-		if is, there := fresh[label]; label == "" && all && settled || label != "" && (is || !there && settled) {
-			now = append(now, o)
-		} else {
-			later[o] = label
-		}
-	}
-	slices.Sort(now)
-	return now, later
-}
-
-// freshened returns which targets are up to date if want is, and whether all of them are.
-func (p *Project) freshened(want []graph.ActionID) (fresh map[string]bool, all bool) {
 	in := map[graph.ActionID]bool{}
 	for _, id := range p.Graph.Closure(want) {
 		in[id] = true
 	}
-	fresh, all = map[string]bool{}, true
+	fresh, all := map[string]bool{}, true // the targets that are up to date if want is
 	for _, t := range p.Graph.Targets {
 		if t.Kind == "group" {
 			continue
@@ -247,7 +222,20 @@ func (p *Project) freshened(want []graph.ActionID) (fresh map[string]bool, all b
 		}
 		fresh[t.Label], all = is, all && is
 	}
-	return fresh, all
+	settled := len(p.Pending) == 0
+	later = map[string]string{}
+	for o, label := range known {
+		if _, ok := planned[o]; ok {
+			continue
+		}
+		if is, there := fresh[label]; label == "" && all && settled || label != "" && (is || !there && settled) {
+			now = append(now, o)
+		} else {
+			later[o] = label
+		}
+	}
+	slices.Sort(now)
+	return now, later
 }
 
 func (r *schedulerRun) tellLeftovers(severity manifest.Severity, did string, files []string, which string) {
