@@ -62,13 +62,34 @@ func (g *arguments) Named(a *graph.Action) (out []string) {
 			}
 		}
 	}
-	for _, f := range g.profiles(a) {
-		if info, err := os.Stat(g.tree.Abs(f)); err == nil && info.Mode().IsRegular() && !known[f] {
-			known[f] = true
-			out = append(out, f)
+	return out
+}
+
+// profile returns the option by which a compile is guided by a profile with a name that the
+// compiler derives, or "". No dependency file names that profile. gcc looks for a .gcda beside the
+// object, or in the folder of -fprofile-use= or -fprofile-dir= under the object's whole path; clang
+// looks for default.profdata. A file that an option names is found like any other.
+func (g *arguments) profile(a *graph.Action) string {
+	if len(a.Tools) == 0 || len(a.Argv) == 0 {
+		return ""
+	}
+	clang := strings.Contains(path.Base(a.Argv[0]), "clang")
+	for _, arg := range slices.Concat(a.Argv, g.keyEnv) {
+		for _, option := range guided {
+			_, value, found := strings.Cut(arg, option)
+			file, named := strings.CutPrefix(value, "=")
+			named = named && (clang || option == "-fauto-profile") && g.tree.isFile(file)
+			if found && !named {
+				return arg
+			}
 		}
 	}
-	return out
+	return ""
+}
+
+// guided lists the options by which a compile reads a profile.
+var guided = []string{
+	"-fprofile-use", "-fprofile-instr-use", "-fbranch-probabilities", "-fauto-profile",
 }
 
 // hasArguments reports whether the arguments of a command may name files: those of a tool or of the
@@ -108,11 +129,6 @@ func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 	}
 	if a.Kind.Info().Generates {
 		out = append(out, g.onPath(a.Argv[0])...)
-	}
-	for _, p := range g.profiles(a) {
-		if !g.tree.Listing.Exists(p) {
-			out = append(out, p)
-		}
 	}
 	return out
 }

@@ -22,6 +22,9 @@ import (
 func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
 	stable = true
 	a := ran.Action
+	if option := d.profile(a); option != "" {
+		Add(rec, Never("the compiler chooses the name of the profile of "+option))
+	}
 	var dotDot []string
 	if a.Depfile != "" {
 		found, climbing, placed, err := d.readDepfiles(ctx, ran)

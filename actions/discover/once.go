@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -28,28 +27,62 @@ import (
 const oneMark = "<one of> "
 
 // onceHeaders returns the conditions for equal headers. It also returns the headers that the
-// compiler skipped as equal, which no dependency file names.
+// compiler skipped as equal, which no dependency file names. They are among the files that the
+// project's files include by name.
 func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
 	system := systemDirs(found)
-	isSystem := func(f string) bool {
-		return slices.ContainsFunc(system, func(dir string) bool { return strings.HasPrefix(f, dir) })
-	}
-	sets := map[cache.Digest][]string{}
-	imports := slices.ContainsFunc(found, func(f cache.FileDigest) bool { return !isSystem(f.Path) && s.sources.scan(f.Path).imports })
+	sets, known := map[cache.Digest][]string{}, map[string]bool{}
+	own, once, next := slices.Clone(s.ran.Action.Inputs), false, false
 	for _, f := range found {
-		if !IsCondition(f.Path) && (imports || s.sources.scan(f.Path).once) {
-			sets[f.Digest] = append(sets[f.Digest], f.Path)
+		if IsCondition(f.Path) {
+			continue
+		}
+		known[f.Path] = true
+		sets[f.Digest] = append(sets[f.Digest], f.Path)
+		if !isBelow(f.Path, system) {
+			own = append(own, f.Path)
 		}
 	}
-	own := slices.DeleteFunc(append(slices.Clone(s.ran.Action.Inputs), paths(found)...), func(f string) bool { return IsCondition(f) || isSystem(f) })
-	if slices.ContainsFunc(own, func(f string) bool { return imports || s.sources.scan(f).once }) {
-		for _, f := range s.leftOut(sets, found, own, quoted, angled) {
-			sets[f.Digest] = append(sets[f.Digest], f.Path)
-			there = append(there, f)
+	candidates, names := []string{}, map[string]bool{}
+	for _, f := range own {
+		scan := s.sources.scan(f)
+		once, next = once || scan.once, next || scan.next
+		for _, name := range slices.Concat(scan.quoted, scan.angled) {
+			names[name] = true
+		}
+		for _, name := range scan.quoted {
+			candidates = append(candidates, s.join(path.Dir(f), name))
+		}
+	}
+	if !once {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, dir := range quoted {
+			if !slices.Contains(angled, dir) {
+				candidates = append(candidates, s.join(dir, name))
+			}
+		}
+		for _, dir := range angled {
+			p := s.Name(s.join(dir, name))
+			candidates = append(candidates, p)
+			if !next && slices.ContainsFunc(found, func(f cache.FileDigest) bool { return f.Path == p }) {
+				break // an include from these folders never reaches a later one
+			}
+		}
+	}
+	for _, p := range candidates {
+		if p = s.Name(p); known[p] || !s.hasFile(p) {
+			continue
+		}
+		known[p] = true
+		if d, err := s.Digest(p); err == nil && sets[d] != nil {
+			sets[d] = append(sets[d], p)
+			there = append(there, cache.FileDigest{Path: p, Digest: d})
 		}
 	}
 	for _, files := range sets {
-		if len(files) < 2 || !slices.ContainsFunc(files, func(f string) bool { return !isSystem(f) }) {
+		if len(files) < 2 || !slices.ContainsFunc(files, func(f string) bool { return !isBelow(f, system) }) {
 			continue
 		}
 		slices.Sort(files)
@@ -64,56 +97,8 @@ func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string)
 	return there
 }
 
-// leftOut returns the files that own files include by name and that equal one of a set, but were
-// not read.
-func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDigest, own, quoted, angled []string) (out []cache.FileDigest) {
-	sizes, known := map[int64]bool{}, map[string]bool{}
-	for _, f := range found {
-		known[f.Path] = true
-		if info, err := os.Stat(s.Abs(f.Path)); err == nil && sets[f.Digest] != nil {
-			sizes[info.Size()] = true
-		}
-	}
-	look := func(p string) {
-		p = s.Name(p)
-		if known[p] || !s.Listing.Exists(p) {
-			return
-		}
-		known[p] = true
-		if info, err := os.Stat(s.Abs(p)); err != nil || !info.Mode().IsRegular() || !sizes[info.Size()] {
-			return
-		}
-		if d, err := s.Digest(p); err == nil && sets[d] != nil {
-			out = append(out, cache.FileDigest{Path: p, Digest: d})
-		}
-	}
-	names, read, next := map[string]bool{}, paths(found), false
-	for _, f := range own {
-		scan := s.sources.scan(f)
-		next = next || scan.next
-		for _, name := range scan.quoted {
-			look(s.join(path.Dir(f), name))
-			names[name] = true
-		}
-		for _, name := range scan.angled {
-			names[name] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		for _, dir := range quoted {
-			if !slices.Contains(angled, dir) {
-				look(s.join(dir, name))
-			}
-		}
-		for _, dir := range angled {
-			p := s.join(dir, name)
-			look(p)
-			if !next && slices.Contains(read, s.Name(p)) {
-				break // an include from these folders never reaches a later one
-			}
-		}
-	}
-	return out
+func isBelow(file string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(file, dir) })
 }
 
 // systemDirs returns the prefixes, with a slash at the end, of the system's folders and of the
@@ -164,18 +149,4 @@ func EqualHeaders(rec *cache.Record) (files []string) {
 		}
 	}
 	return files
-}
-
-// isOnce reports whether a text may have #pragma once in some form. It is fast for texts without a
-// pragma.
-func isOnce(text []byte) bool {
-	if !bytes.Contains(text, []byte("ragma")) {
-		return false
-	}
-	for at := range wordsIn(text, "once") {
-		if bytes.HasSuffix(text[:at], []byte("once")) {
-			return true
-		}
-	}
-	return false
 }

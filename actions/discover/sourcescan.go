@@ -25,8 +25,7 @@ type sourceScan struct {
 	hasIncludeMacro bool     // some __has_include has no literal name
 	quoted          []string // quoted includes; the file's own folder is searched first
 	angled          []string // includes in angle brackets
-	imports         bool     // it has #import, or text that looks like it
-	once            bool     // it may have #pragma once
+	once            bool     // it may have #pragma once or #import
 	computed        bool     // it includes a name from a macro
 	next            bool     // it has #include_next, or the word
 	incbin          incbin   // files that the assembler reads
@@ -83,10 +82,7 @@ func (s *sources) read(file string) ([]byte, error) {
 func scanText(text []byte) *sourceScan {
 	now := sourceScan{clocks: clocksIn(text), incbin: incbinsIn(text)}
 	text = splice(text)
-	now.once = isOnce(text)
-	for at := range wordsIn(text, "import") {
-		now.imports = now.imports || isDirective(text[:at])
-	}
+	now.once = bytes.Contains(text, []byte("once")) || bytes.Contains(text, []byte("import"))
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])
 		if name != "" {

@@ -110,7 +110,7 @@ func TestOtherObject(t *testing.T) {
 	}
 }
 
-// A profile that clang reads by its usual name is an input.
+// A compile whose profile has clang's usual name runs each time; one that an option names is an input.
 func TestUsualProfile(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tooltest.Toolkit{})
@@ -126,8 +126,9 @@ func TestUsualProfile(t *testing.T) {
 	for _, runs := range []string{"./m", "./m 1 || true"} {
 		p.Run("sh", "-c", runs)
 		p.Run(merge, "merge", "-o", "default.profdata", "m.profraw")
-		for _, want := range []string{"miss", "hit"} {
-			argv := []string{clang, "-O2", "-fprofile-instr-use", "-c", "m.c", "-o", "out/m.o"}
+		for option, want := range map[string]string{"-fprofile-instr-use": "miss", "-fprofile-instr-use=default.profdata": "hit"} {
+			argv := []string{clang, "-O2", option, "-c", "m.c", "-o", "out/m.o"}
+			p.Run(append([]string{"kbuild-cc"}, argv...)...)
 			plain, mine := p.command(argv...), p.command(append([]string{"kbuild-cc"}, argv...)...)
 			if e := p.last(); e.Result != want {
 				t.Errorf("after %s: %+v, not a %s", runs, e, want)
