@@ -3,8 +3,9 @@ package discover
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"iter"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,63 +19,46 @@ import (
 )
 
 // The assembler reads files for .incbin and .include, and no dependency file names them.
-// Preprocessed text shows which files: macros are expanded, and the assembler's input is in string
-// literals. A command that leaves no such text is run again to preprocess. That happens only if
-// some file that it read has the directive with anything but a name after it. A name may be
-// unobservable even there, since the assembler's own macros can build it. It may then be any file,
-// so the command runs each time.
 //
-// Assembler source is handled in the same way, as the assembler reads it, and more strictly. Text
-// that looks like a directive is one there, and macros can build directives that do not look like
-// one.
+// A compile whose asm statements have one of these directives runs each time. Preprocessed text
+// shows it, where macros are expanded: a command that leaves no such text is run again to
+// preprocess, if some file that it read has what looks like a directive.
+//
+// Assembler source is read as the assembler reads it, and its files are inputs. Text that looks
+// like a directive is one there, and macros can build directives that do not look like one. If a
+// name cannot be read, it may be any file, so that the command runs each time.
 
-// incbin lists the files that the assembler reads for a text.
-type incbin struct {
-	names   []string // by .incbin
-	sources []string // by .include: assembler source, which may include others
-	unknown bool     // some name is unobservable
-	text    []byte   // of assembler source, without comments
-}
-
-// add appends the files of another text.
-func (t *incbin) add(of incbin) {
-	t.names, t.sources, t.unknown = append(t.names, of.names...), append(t.sources, of.sources...), t.unknown || of.unknown
-}
-
-// incbinsIn returns the files that the assembler reads for the code of a text.
-func incbinsIn(text []byte) incbin { return takenIn(text, isCode) }
-
-// takenIn returns the files that .incbin and .include in text name. excluded reports, by the text
-// after the name, that a match is not a directive.
-func takenIn(text []byte, excluded func(rest []byte) bool) (t incbin) {
-	for at := 0; ; {
-		i := bytes.IndexByte(text[at:], '.')
-		if i < 0 {
-			return t
-		}
-		begin := at + i
-		at = begin + 1
-		list, rest := &t.names, asmDirective(text[at:], "incbin")
-		if rest == nil {
-			list, rest = &t.sources, asmDirective(text[at:], "include")
-		}
-		if rest == nil || begin > 0 && isWord(text[begin-1]) && !escaped(text[:begin]) || excluded(rest) {
-			continue
-		}
-		if name := nameAfter(rest); name == "" {
-			t.unknown = true
-		} else if !slices.Contains(*list, name) {
-			*list = append(*list, name)
+// directives yields, for each .incbin and .include in a text, whether it is .include, and the text
+// after it. It omits names of members: x.include(y), {.include = y}.
+func directives(text []byte) iter.Seq2[bool, []byte] {
+	return func(yield func(include bool, rest []byte) bool) {
+		for at := 0; ; {
+			i := bytes.IndexByte(text[at:], '.')
+			if i < 0 {
+				return
+			}
+			begin := at + i
+			at = begin + 1
+			rest, include := asmDirective(text[at:], "incbin"), false
+			if rest == nil {
+				rest, include = asmDirective(text[at:], "include"), true
+			}
+			part := begin > 0 && isWord(text[begin-1]) && !escaped(text[:begin])
+			if rest != nil && !part && !yield(include, rest) {
+				return
+			}
 		}
 	}
 }
 
-// takenBySource returns the files that assembler source includes with .incbin and .include.
-func takenBySource(text []byte) incbin {
-	text = withoutComments(text)
-	t := takenIn(text, func([]byte) bool { return false })
-	t.text = text
-	return t
+// assembles reports whether the code of a text makes the assembler read files.
+func assembles(text []byte) bool {
+	for _, rest := range directives(text) {
+		if !isCode(rest) {
+			return true
+		}
+	}
+	return false
 }
 
 // composes reports whether macros may build a directive from pieces. text is a source with all its
@@ -196,54 +180,14 @@ func isCode(text []byte) bool {
 	return len(text) > 0 && bytes.IndexByte([]byte("(=.,;)[}-"), text[0]) >= 0
 }
 
-// nameAfter returns the name after an assembler directive: "x" in assembler source and raw string
-// literals, \"x\" in other literals. Such a literal may end and begin again anywhere. It returns ""
-// if the name is unobservable.
+// nameAfter returns the name after a directive of assembler source, or "" if it is unobservable.
 func nameAfter(text []byte) string {
-	text, raw, ok := openName(text)
-	if !ok {
+	text, quoted := bytes.CutPrefix(bytes.TrimLeft(text, " \t"), []byte(`"`))
+	name, _, ends := bytes.Cut(text, []byte(`"`))
+	if !quoted || !ends || bytes.ContainsAny(name, "\n\\%") { // perhaps an argument of a macro
 		return ""
 	}
-	var name []byte
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\n':
-			return ""
-		case raw && c == '"', !raw && bytes.HasPrefix(text[i:], []byte(`\"`)):
-			return string(name)
-		case c == '\\' || c == '%': // an argument of an assembler macro, or of the asm statement
-			return ""
-		case c == '"':
-			if text = reopened(text[i+1:]); text == nil {
-				return ""
-			}
-			i = -1
-		default:
-			name = append(name, c)
-		}
-	}
-	return ""
-}
-
-// openName finds the quotation mark before the name. raw reports that it is not escaped.
-func openName(text []byte) (rest []byte, raw, ok bool) {
-	for {
-		text = bytes.TrimLeft(text, " \t")
-		switch {
-		case bytes.HasPrefix(text, []byte(`\"`)):
-			return text[2:], false, true
-		case bytes.HasPrefix(text, []byte(`\t`)):
-			text = text[2:]
-		case bytes.HasPrefix(text, []byte(`"`)):
-			again := reopened(text[1:])
-			if again == nil {
-				return text[1:], true, true
-			}
-			text = again
-		default:
-			return nil, false, false
-		}
-	}
+	return string(name)
 }
 
 // reopened returns the text after the start of the next string literal, if only blanks and line
@@ -278,62 +222,110 @@ func assemblerDirs(a *graph.Action) []string {
 	return compact(dirs)
 }
 
-// assembled follows .include. files are all files that the assembler reads, and names are those
-// that it searches for.
-func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDigest, names []string, unknown bool) {
+// assembled returns the files that the assembler reads for a compile.
+func (s *compile) assembled(found []cache.FileDigest) []cache.FileDigest {
+	a := s.ran.Action
+	if assembler(a) != "" {
+		return s.assembledSource(append(paths(found), a.Inputs...))
+	}
+	if a.Kind == graph.Preprocess { // the compile of its text reads them
+		return nil
+	}
+	reads, files := false, sourcesOf(a)
+	if !compilesMade(a) {
+		files = append(files, paths(found)...)
+	}
+	for _, f := range files {
+		reads = reads || !IsCondition(f) && s.sources.scan(f).assembles
+	}
+	if reads && s.drivers.known(a) && !compilesMade(a) {
+		// text that looks like a directive may not be one
+		text, ok := s.expanded(s.ctx, s.ran)
+		reads = !ok || assembles(text)
+	}
+	if reads || s.stagedAssembles() {
+		return []cache.FileDigest{Never("the assembler reads files for .incbin or .include of an asm statement")}
+	}
+	return nil
+}
+
+// stagedAssembles reports whether the assembler reads files for a text that was staged into the
+// command's folder.
+func (s *compile) stagedAssembles() bool {
+	if !compilesMade(s.ran.Action) {
+		return false
+	}
+	for _, in := range s.ran.Action.Step().Staged {
+		if in.From == "" {
+			continue
+		}
+		text, err := s.sources.read(path.Join(s.ran.Staged, "in", in.Name))
+		if err != nil { // the command ran remotely
+			text, err = s.sources.read(in.From)
+		}
+		if err != nil || assembles(text) {
+			return true
+		}
+		s.sources.buffers.Put(&text)
+	}
+	return false
+}
+
+// assembledSource returns the files that assembler source includes, after preprocessing for .S,
+// except those in have.
+func (s *compile) assembledSource(have []string) (files []cache.FileDigest) {
+	a := s.ran.Action
+	var source []byte
+	var err error
+	ok := false
+	switch {
+	case assembler(a) == host.Assembler:
+		source, err = regular.Read(s.Abs(a.Inputs[0]))
+		ok = err == nil
+	case s.drivers.known(a):
+		source, ok = s.expanded(s.ctx, s.ran)
+	}
+	unknown, placed, named := !ok || readsMore(a), false, false
 	dirs := assemblerDirs(a)
-	done := map[string]bool{}
-	unknown = t.unknown
-	text := t.text
-	for todo := []incbin{t}; len(todo) > 0; todo = todo[1:] {
-		for i, list := range [2][]string{todo[0].names, todo[0].sources} {
-			for _, name := range list {
-				names = append(names, name)
-				found := d.all(dirs, name)
-				unknown = unknown || len(found) == 0
-				for _, f := range found {
-					if done[f.Path] {
-						continue
-					}
-					done[f.Path] = true
+	s.in(dirs)
+	var all []byte
+	seen := map[string]bool{}
+	for todo := [][]byte{source}; len(todo) > 0; todo = todo[1:] {
+		text := withoutComments(todo[0])
+		all = append(append(all, text...), '\n')
+		for include, rest := range directives(text) {
+			name := nameAfter(rest)
+			if name == "" {
+				unknown = true
+				continue
+			}
+			named = true
+			placed = placed || s.spells(name) || slices.ContainsFunc(dirs, s.spells)
+			s.absent(name, "")
+			found := s.all(dirs, name)
+			unknown = unknown || len(found) == 0
+			for _, f := range found {
+				if seen[f.Path] {
+					continue
+				}
+				seen[f.Path] = true
+				if !slices.Contains(have, f.Path) {
 					files = append(files, f)
-					if i == 0 {
-						continue
-					}
-					source, err := regular.Read(d.Abs(f.Path))
-					next := takenBySource(source)
-					text = append(append(text, '\n'), next.text...)
-					todo, unknown = append(todo, next), unknown || next.unknown || err != nil
+				}
+				if include {
+					text, err := regular.Read(s.Abs(f.Path))
+					todo, unknown = append(todo, text), unknown || err != nil
 				}
 			}
 		}
 	}
-	unknown = unknown || composes(text, len(names) > 0)
-	if slices.ContainsFunc(names, d.spells) || len(names) > 0 && slices.ContainsFunc(dirs, d.spells) {
-		files = append(files, d.placed())
+	if placed {
+		files = append(files, s.placed())
 	}
-	if unknown {
+	if unknown || composes(all, named) {
 		files = append(files, Never("the assembler takes in a file by a name that cannot be seen"))
 	}
-	return files, names, unknown
-}
-
-// IncbinDigests returns comments to append to a text, with the digests of the files that the
-// assembler will read for it. Without them no key would depend on those files, which it returns as
-// well. A file that is not found, or whose name is unobservable, may be any.
-func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) {
-	t := incbinsIn(text)
-	// The compile of the host code finds the files that cudafe++'s output names.
-	if a.Kind.Info().Writes == graph.FormHost || len(t.names)+len(t.sources) == 0 && !t.unknown {
-		return nil, nil
-	}
-	files, _, _ = d.assembled(a, t)
-	for _, f := range files {
-		if !IsCondition(f.Path) {
-			comments = fmt.Appendf(comments, "\n// %s", f.Digest)
-		}
-	}
-	return append(comments, '\n'), files
+	return files
 }
 
 // expanded returns the preprocessed text of a command that compiles in one step; ok is false if the

@@ -14,7 +14,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // Find records what a command read and probed. stable is false if some of it has changed since the
@@ -173,7 +172,7 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 	there := s.precompiled(headers)
 	there = append(there, s.hasIncludes(found, quoted, angled)...)
 	there = append(there, s.onceHeaders(slices.Concat(found, there), quoted, angled)...)
-	there = append(there, s.assembles(slices.Concat(found, there))...)
+	there = append(there, s.assembled(slices.Concat(found, there))...)
 	rec.Discovered = append(rec.Discovered, there...)
 	for _, f := range rec.Discovered {
 		delete(s.others, f.Path)
@@ -319,83 +318,10 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 	return there
 }
 
-// assembles returns the files that the assembler reads for a compile of a source, or of
-// preprocessed host code.
-func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
-	a := s.ran.Action
-	var t incbin
-	have := append(paths(found), a.Inputs...)
-	switch {
-	case a.Kind.Info().Writes == graph.FormText: // the compile of its text finds them
-		return nil
-	case assembler(a) != "":
-		t = s.assemblerSource()
-	case compilesMade(a):
-		t = s.stagedIncbins()
-		found = nil // headers of the toolkit
-		fallthrough
-	default:
-		for _, f := range append(sourcesOf(a), paths(found)...) {
-			if !IsCondition(f) {
-				t.add(s.sources.scan(f).incbin)
-			}
-		}
-	}
-	files, names, unknown := s.assembled(a, t)
-	// In a source, a macro may supply the name, and text that resembles a directive may not be one.
-	if unknown && assembler(a) == "" && s.drivers.known(a) {
-		if text, ok := s.expanded(s.ctx, s.ran); ok {
-			files, names, _ = s.assembled(a, incbinsIn(text))
-		}
-	}
-	s.in(assemblerDirs(a))
-	for _, name := range names {
-		s.absent(name, "")
-	}
-	return slices.DeleteFunc(files, func(f cache.FileDigest) bool { return slices.Contains(have, f.Path) })
-}
-
-// assemblerSource returns the files that the source of an assembler compile includes, after
-// preprocessing for .S.
-func (s *compile) assemblerSource() incbin {
-	a := s.ran.Action
-	var text []byte
-	ok := false
-	switch {
-	case assembler(a) == host.Assembler:
-		var err error
-		text, err = regular.Read(s.Abs(a.Inputs[0]))
-		ok = err == nil
-	case s.drivers.known(a):
-		text, ok = s.expanded(s.ctx, s.ran)
-	}
-	t := takenBySource(text)
-	t.unknown = t.unknown || !ok || readsMore(a)
-	return t
-}
-
 // compilesMade reports whether a compiles host code that the device compiler generated, not a
 // source.
 func compilesMade(a *graph.Action) bool {
 	return a.Kind.Info().Reads == graph.FormHost && (len(a.Inputs) == 0 || !slices.Contains(a.Argv, a.Inputs[0]))
-}
-
-// stagedIncbins returns the files that the assembler reads for the texts that were staged into the
-// command's folder.
-func (s *compile) stagedIncbins() (t incbin) {
-	for _, in := range s.ran.Action.Step().Staged {
-		if in.From == "" {
-			continue
-		}
-		text, err := s.sources.read(path.Join(s.ran.Staged, "in", in.Name))
-		if err != nil { // the command ran remotely
-			text, err = s.sources.read(in.From)
-		}
-		t.add(incbinsIn(text))
-		t.unknown = t.unknown || err != nil
-		s.sources.buffers.Put(&text)
-	}
-	return t
 }
 
 // search collects the paths that are absent in the folders that a compiler searches.

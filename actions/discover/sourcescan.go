@@ -28,7 +28,7 @@ type sourceScan struct {
 	once            bool     // it may have #pragma once or #import
 	computed        bool     // it includes a name from a macro
 	next            bool     // it has #include_next, or the word
-	incbin          incbin   // files that the assembler reads
+	assembles       bool     // the assembler may read files for it
 }
 
 // nothing is the shared scan of most files: there may be 100,000 of them.
@@ -80,7 +80,7 @@ func (s *sources) read(file string) ([]byte, error) {
 
 // scanText scans a text. The result does not refer to text.
 func scanText(text []byte) *sourceScan {
-	now := sourceScan{clocks: clocksIn(text), incbin: incbinsIn(text)}
+	now := sourceScan{clocks: clocksIn(text), assembles: assembles(text)}
 	text = splice(text)
 	now.once = bytes.Contains(text, []byte("once")) || bytes.Contains(text, []byte("import"))
 	for at := range wordsIn(text, hasInclude) {

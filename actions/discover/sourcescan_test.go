@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,27 +93,20 @@ func TestForcedIn(t *testing.T) {
 }
 
 func TestIncbin(t *testing.T) {
-	for text, want := range map[string]string{
-		`asm(".incbin \"a.bin\"");`:                               "a.bin",
-		`asm(".global x\n.incbin " "\"" "a.bin" "\"\n");`:         "a.bin",
-		"asm(\".incbin \\\"\"\n# 3 \"x.c\"\n \"a\" \".bin\\\"\")": "a.bin",
-		`asm(R"(.incbin "a.bin", 4)");`:                           "a.bin",
-		`asm(".include \"a.bin\"");`:                              "a.bin",
-		`asm(".INCBIN \"a.bin\"");`:                               "a.bin",
-		`asm(".inc" "bin \"a.bin\"");`:                            "a.bin",
-		`asm(".inc\".bin \"a.bin\"");`:                            "",
-		`asm(".incbin \"" NAME "\"");`:                            "?",
-		`asm(".incbin %0" :: "m"(x));`:                            "?",
-		`.incbin "\file"`:                                         "?",
-		`set.include(x); T y = {.include = 1}; a.included();`:     "",
+	for text, want := range map[string]bool{
+		`asm(".incbin \"a.bin\"");`:                               true,
+		`asm(".global x\n.incbin " "\"" "a.bin" "\"\n");`:         true,
+		"asm(\".incbin \\\"\"\n# 3 \"x.c\"\n \"a\" \".bin\\\"\")": true,
+		`asm(R"(.incbin "a.bin", 4)");`:                           true,
+		`asm(".include \"a.bin\"");`:                              true,
+		`asm(".INCBIN \"a.bin\"");`:                               true,
+		`asm(".inc" "bin \"a.bin\"");`:                            true,
+		"asm(\".inc\"\n# 3 \"x.c\"\n\"bin %0\" :: \"m\"(x));":     true,
+		`asm(".inc\".bin \"a.bin\"");`:                            false,
+		`set.include(x); T y = {.include = 1}; a.included();`:     false,
 	} {
-		got := incbinsIn([]byte(text))
-		names := slices.Concat(got.names, got.sources)
-		if got.unknown {
-			names = append(names, "?")
-		}
-		if want == "" && len(names) > 0 || want != "" && !slices.Equal(names, []string{want}) {
-			t.Errorf("%s\n takes in %q, want %q", text, names, want)
+		if got := assembles([]byte(text)); got != want {
+			t.Errorf("%s\n assembles is %v", text, got)
 		}
 	}
 }
@@ -147,9 +141,12 @@ func TestAssemblerSource(t *testing.T) {
 		".mri 1\n include a.inc":                           "?",
 		".irpc c,n\n.i\\c\\()cbin \"a.bin\"\n.endr":        "?",
 	} {
-		got := takenBySource([]byte(text))
-		names := slices.Concat(got.names, got.sources)
-		if got.unknown || composes(got.text, len(names) > 0) {
+		bare := withoutComments([]byte(text))
+		var names []string
+		for _, rest := range directives(bare) {
+			names = append(names, cmp.Or(nameAfter(rest), "?"))
+		}
+		if composes(bare, slices.ContainsFunc(names, func(n string) bool { return n != "?" })) {
 			names = append(names, "?")
 		}
 		if strings.Join(names, " ") != want {

@@ -73,9 +73,6 @@ func (r *Runner) capture(
 	if err == nil {
 		err = r.generated.undeclared(a, rec.Discovered)
 	}
-	for _, f := range texts.incbins {
-		discover.Add(rec, f)
-	}
 	rec.Discovered = append(rec.Discovered,
 		r.discovery.Conditions(a, rec.Discovered, texts.used, len(res.Output) > 0)...)
 	return rec, stable && found, err
@@ -103,18 +100,16 @@ func digestOutput(file, name string) (cache.Output, error) {
 
 // canonicalizer builds the canonical forms of preprocessed texts.
 type canonicalizer struct {
-	discovery     *discover.Discovery
 	intermediates *intermediates
 	buffers       sync.Pool // of *[]byte
 }
 
 // canonicalTexts is the result of canonicalizing the outputs of a command. outputs has the digests
 // that are known already; such an output has no file if no command reads it. used lists the macros
-// that a text used, and incbins the files that the assembler will include.
+// that a text used.
 type canonicalTexts struct {
 	outputs map[string]cache.Output
 	used    []string
-	incbins []cache.FileDigest
 }
 
 // of canonicalizes the files that a command wrote. Texts are large, and most are needed only for
@@ -146,10 +141,6 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		case stub: // a stub names itself in line markers
 			itself := []byte(dir.relative().output(i, o))
 			text, changed = bytes.ReplaceAll(text, itself, []byte(nvcc.StubName)), true
-		}
-		if comments, files := c.discovery.IncbinDigests(a, text); comments != nil {
-			text, changed = append(text, comments...), true
-			m.incbins = append(m.incbins, files...)
 		}
 		if err := c.finish(a, dir, m, o, text, changed); err != nil {
 			return m, err

@@ -132,7 +132,7 @@ func New(c Config) *Runner {
 	r.provenance = &provenance{buildTree: t, discovery: r.discovery}
 	r.keys = &keys{t, r.discovery, r.generated, r.provenance}
 	r.scratches = &scratches{buildTree: t, dir: filepath.Join(c.State, "tmp")}
-	r.canonical = &canonicalizer{discovery: r.discovery, intermediates: r.intermediates}
+	r.canonical = &canonicalizer{intermediates: r.intermediates}
 	r.stability = &stability{t, kernelClock{}}
 	r.splitFailures = &splitFailures{r: r, found: map[string]SplitFailure{}}
 	return r

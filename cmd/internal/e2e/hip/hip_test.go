@@ -457,7 +457,7 @@ exec ` + clang + ` "$@"
 	}
 }
 
-// What the assembler takes in is in no dependency file.
+// What the assembler takes in is in no dependency file: such a compile runs each time.
 func TestRealIncbin(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -490,8 +490,8 @@ int x;
 				t.Errorf("%s does not hold %q", o, blob)
 			}
 		}
-		if c := e.Kbuild(); c.Ran != 0 {
-			t.Errorf("%d actions run again", c.Ran)
+		if c := e.Kbuild(); c.Ran < len(objects) {
+			t.Errorf("only %d actions run again", c.Ran)
 		}
 	}
 }
