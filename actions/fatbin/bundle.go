@@ -2,13 +2,11 @@ package fatbin
 
 import (
 	"bytes"
-	"cmp"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
-	"slices"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -29,117 +27,81 @@ import (
 const (
 	bundleHeadSize = 32 // magic and number of entries
 	bundleIDAt     = 24 // within an entry
-	maxBundleID    = 4 << 10
 	maxBundleCount = 4 << 10
 )
 
-// bundleEntry locates code within a bundle.
-type bundleEntry struct {
-	id           string
-	offset, size int64
-}
-
-// readBundles reads a sequence of bundles with zeros between them, as a linker writes it.
-func readBundles(r io.ReaderAt, size int64) ([]Image, error) {
-	var out []Image
-	for off := int64(0); ; {
-		off = skipZeros(r, off, size)
-		if off >= size {
-			return out, nil
-		}
-		images, length, err := readBundle(io.NewSectionReader(r, off, size-off))
-		if err != nil {
-			return nil, fmt.Errorf("the bundle at %d: %w", off, err)
-		}
-		out = append(out, images...)
-		off += (length + 7) &^ 7
-	}
-}
-
-// readBundle reads one bundle and returns where it ends.
-func readBundle(r *io.SectionReader) ([]Image, int64, error) {
-	var magic [bundleHeadSize]byte
-	if _, err := r.ReadAt(magic[:], 0); err != nil {
-		return nil, 0, fmt.Errorf("it is cut short: %w", err)
-	}
-	switch {
-	case bytes.HasPrefix(magic[:], bundleMagic):
-		return readEntriesOf(r, r.Size())
-	case bytes.HasPrefix(magic[:], compressedBundleMagic):
-		return readCompressedBundle(r)
-	}
-	return nil, 0, errors.New("it has no header")
-}
-
-// readEntriesOf reads an uncompressed bundle. It reads r once, with increasing offsets.
-func readEntriesOf(r io.ReaderAt, size int64) (images []Image, end int64, err error) {
-	entries, end, err := readTable(r, size)
-	if err != nil {
-		return nil, 0, err
-	}
-	slices.SortStableFunc(entries, func(a, b bundleEntry) int { return cmp.Compare(a.offset, b.offset) })
-	for _, e := range entries {
-		end = max(end, e.offset+e.size)
-		img, ok, err := codeAt(r, e)
-		if err != nil {
-			return nil, 0, err
-		}
-		if ok {
-			images = append(images, img)
-		}
-	}
-	return images, end, nil
-}
-
-// readTable returns the entries of a bundle and the end of their table. All of them lie within the
-// bundle.
-func readTable(r io.ReaderAt, size int64) (entries []bundleEntry, at int64, err error) {
-	var head [bundleHeadSize]byte
-	if _, err := r.ReadAt(head[:], 0); err != nil {
-		return nil, 0, err
-	}
-	count := binary.LittleEndian.Uint64(head[len(bundleMagic):])
-	if count > maxBundleCount {
-		return nil, 0, fmt.Errorf("%d entries are more than any real one has", count)
-	}
-	at = bundleHeadSize
-	for range count {
-		var h [bundleIDAt]byte
-		if _, err := r.ReadAt(h[:], at); err != nil {
-			return nil, 0, fmt.Errorf("entry at %d: %w", at, err)
-		}
-		offset, length := binary.LittleEndian.Uint64(h[:]), binary.LittleEndian.Uint64(h[8:])
-		n := binary.LittleEndian.Uint64(h[16:])
-		if offset > uint64(size) || length > uint64(size)-offset || n > maxBundleID {
-			return nil, 0, fmt.Errorf("the entry at %d has impossible sizes", at)
-		}
-		id := make([]byte, n)
-		if _, err := r.ReadAt(id, at+bundleIDAt); err != nil {
-			return nil, 0, fmt.Errorf("entry at %d: %w", at, err)
-		}
-		entries = append(entries, bundleEntry{string(id), int64(offset), int64(length)})
-		at += bundleIDAt + int64(n)
-	}
-	return entries, at, nil
-}
-
-// BundleEntry is an entry of a bundle with its bytes.
+// BundleEntry is an entry of a bundle with its code.
 type BundleEntry struct {
 	ID    string
 	Bytes []byte
 }
 
+// readBundles describes a sequence of bundles with zeros between them, as a linker writes it.
+func readBundles(data []byte) ([]Image, error) {
+	var out []Image
+	for off := 0; ; {
+		if off = skipZeros(data, off); off >= len(data) {
+			return out, nil
+		}
+		var entries []BundleEntry
+		var length int
+		err := errors.New("it has no header")
+		rest, compressed := data[off:], false
+		switch {
+		case bytes.HasPrefix(rest, bundleMagic):
+			entries, length, err = splitBundle(rest)
+		case bytes.HasPrefix(rest, compressedBundleMagic):
+			compressed = true
+			entries, length, err = splitCompressedBundle(rest)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the bundle at %d: %w", off, err)
+		}
+		for _, e := range entries {
+			img, ok := codeOf(e.ID, e.Bytes)
+			if compressed { // together with others
+				img.Unpacked, img.Size = img.Size, 0
+			}
+			if ok {
+				out = append(out, img)
+			}
+		}
+		off += (length + 7) &^ 7
+	}
+}
+
+// splitBundle returns the entries of an uncompressed bundle, in the order of its table, and where
+// the bundle ends.
+func splitBundle(data []byte) (entries []BundleEntry, end int, err error) {
+	if len(data) < bundleHeadSize {
+		return nil, 0, errors.New("it is cut short")
+	}
+	count := binary.LittleEndian.Uint64(data[len(bundleMagic):])
+	if count > maxBundleCount {
+		return nil, 0, fmt.Errorf("%d entries are more than any real one has", count)
+	}
+	at := bundleHeadSize
+	for range count {
+		h := data[at:]
+		if len(h) < bundleIDAt {
+			return nil, 0, fmt.Errorf("the entry at %d is cut short", at)
+		}
+		offset, length := binary.LittleEndian.Uint64(h), binary.LittleEndian.Uint64(h[8:])
+		n, size := binary.LittleEndian.Uint64(h[16:]), uint64(len(data))
+		if offset > size || length > size-offset || n > uint64(len(h)-bundleIDAt) {
+			return nil, 0, fmt.Errorf("the entry at %d has impossible sizes", at)
+		}
+		id := string(h[bundleIDAt:][:n])
+		entries = append(entries, BundleEntry{id, data[offset:][:length]})
+		at, end = at+bundleIDAt+int(n), max(end, int(offset+length))
+	}
+	return entries, max(at, end), nil
+}
+
 // Bundled returns the entries of an uncompressed bundle, in the order of its table.
 func Bundled(file []byte) ([]BundleEntry, error) {
-	entries, _, err := readTable(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		return nil, err
-	}
-	var out []BundleEntry
-	for _, e := range entries {
-		out = append(out, BundleEntry{e.id, file[e.offset:][:e.size]})
-	}
-	return out, nil
+	entries, _, err := splitBundle(file)
+	return entries, err
 }
 
 // Magic numbers of AMD code.
@@ -148,26 +110,19 @@ var (
 	spirvMagic   = []byte{0x03, 0x02, 0x23, 0x07}
 )
 
-// codeAt describes the code of an entry. ok is false if it is not HIP code for an AMD processor.
-func codeAt(r io.ReaderAt, e bundleEntry) (img Image, ok bool, err error) {
-	name, feature, ok := targetOf(e.id)
-	if !ok || e.size < 4 {
-		return Image{}, false, nil
-	}
-	var magic [4]byte
-	if _, err := r.ReadAt(magic[:], e.offset); err != nil {
-		return Image{}, false, fmt.Errorf("code of %s: %w", e.id, err)
-	}
-	img = Image{Image: gencode.Image{Kind: gencode.GFX, Name: name, Feature: feature}, Size: e.size}
+// codeOf describes the code of an entry. ok is false if it is not HIP code for an AMD processor.
+func codeOf(id string, code []byte) (img Image, ok bool) {
+	name, feature, ok := targetOf(id)
+	img = Image{Image: gencode.Image{Kind: gencode.GFX, Name: name, Feature: feature}, Size: int64(len(code))}
 	switch {
-	case bytes.Equal(magic[:], bitcodeMagic):
+	case bytes.HasPrefix(code, bitcodeMagic):
 		img.Kind = gencode.Bitcode
-	case name == gencode.SPIRVTarget && bytes.Equal(magic[:], spirvMagic):
+	case name == gencode.SPIRVTarget && bytes.HasPrefix(code, spirvMagic):
 		img.Kind = gencode.SPIRV
-	case string(magic[:]) != "\x7fELF":
-		return Image{}, false, nil
+	case !bytes.HasPrefix(code, []byte(elf.ELFMAG)):
+		return Image{}, false
 	}
-	return img, true, nil
+	return img, ok
 }
 
 var targetRE = sync.OnceValue(func() *regexp.Regexp {

@@ -72,7 +72,7 @@ func TestSizesInBundles(t *testing.T) {
 
 func imagesIn(t *testing.T, data []byte) []Image {
 	t.Helper()
-	f, err := Read(bytes.NewReader(data), int64(len(data)))
+	f, err := Read(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,9 +167,9 @@ func TestWrongBundles(t *testing.T) {
 		{"a place that overflows", "impossible sizes", put("hip15.bundle", second, 1<<63)},
 		{"a size outside", "impossible sizes", put("hip15.bundle", second+8, ^uint64(0))},
 		{"a long id", "impossible sizes", put("hip15.bundle", first+16, 1<<30)},
-		{"an id over the end", "EOF", table(0, 0, 29)},
+		{"an id over the end", "impossible sizes", table(0, 0, 29)},
 		{"bytes behind it", "no header", append(bytes.Clone(plain), "some bytes that stand behind the bundle"...)},
-		{"a few bytes behind it", "cut short", append(bytes.Clone(plain), "bytes"...)},
+		{"a few bytes behind it", "no header", append(bytes.Clone(plain), "bytes"...)},
 		{"a compressed one cut short", "longer than its file", packed[:len(packed)-1]},
 		{"its head alone", "cut short", packed[:20]},
 		{"another version", "version 4", compressed(t, 4, 1, plain)},
@@ -178,10 +178,9 @@ func TestWrongBundles(t *testing.T) {
 		{"impossible compression", "impossible sizes", slices.Concat(packed[:12], []byte("\xff\xff\xff\xff"), packed[16:])},
 		{"a stream that is none", "magic number", slices.Concat(packed[:24], make([]byte, len(packed)-24))},
 		{"a stream that ends", "EOF", slices.Concat(stream[:half], make([]byte, len(stream)-half))},
-		{"code in the table", "over each other", compressed(t, 2, 1, table(40, 8, 28))},
 	}
 	for _, tt := range tests {
-		f, err := Read(bytes.NewReader(tt.data), int64(len(tt.data)))
+		f, err := Read(tt.data)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, %v, want %s", tt.name, f, err, tt.want)
 		}
@@ -243,7 +242,7 @@ func TestGenericsAndSPIRV(t *testing.T) {
 		[2]string{"hipv4-amdgcn-amd-amdhsa--gfx11-generic", elf}, [2]string{"hipv4-amdgcn-amd-amdhsa--gfx9-4-generic:xnack-", elf})
 	const want = "() amdgcnspirv SPIR-V gfx11-generic code object gfx9-4-generic:xnack- code object"
 	for _, b := range [][]byte{bundle, compressed(t, 3, 1, bundle)} {
-		f, err := Read(bytes.NewReader(b), int64(len(b)))
+		f, err := Read(b)
 		if err != nil || describe(f) != "offload bundle: "+want {
 			t.Errorf("%s, %v", describe(f), err)
 		}

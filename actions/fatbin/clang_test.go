@@ -92,7 +92,7 @@ func TestAgainstTheBundler(t *testing.T) {
 	for _, name := range []string{"hiprdc15.o", "hiprdc19.o", "hip15.bundle"} {
 		data := testdata(t, name)
 		l.write(name, data)
-		f, err := Read(bytes.NewReader(data), int64(len(data)))
+		f, err := Read(data)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package fatbin
 import (
 	"bytes"
 	"debug/elf"
-	"fmt"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
@@ -13,20 +12,17 @@ const machineAMDGPU = 224
 
 // readCodeObject describes a bare code object. Since version 4 of the format its metadata names the
 // target; the name of an older one stays empty.
-func readCodeObject(e *elf.File, size int64) (File, error) {
-	img := Image{Image: gencode.Image{Kind: gencode.GFX}, Size: size}
+func readCodeObject(e *elf.File, data []byte) (File, error) {
+	img := Image{Image: gencode.Image{Kind: gencode.GFX}, Size: int64(len(data))}
 	f := File{Kind: CodeObject}
-	left := uint64(size)
+	left := uint64(len(data))
 	for _, s := range e.Sections {
 		if s.Type != elf.SHT_NOTE {
 			continue
 		}
-		if err := takeSection(s, &left); err != nil {
-			return f, err
-		}
-		notes, err := s.Data()
+		notes, err := takeSection(s, data, &left)
 		if err != nil {
-			return f, fmt.Errorf("section %s: %w", s.Name, err)
+			return f, err
 		}
 		if name, feature, ok := targetOf(metadataTarget(notes)); ok {
 			img.Name, img.Feature = name, feature

@@ -1,6 +1,7 @@
 package fatbin
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -34,8 +35,8 @@ func (r currentELF) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-func readELF(r io.ReaderAt, size int64) (File, error) {
-	e, err := OpenELF(io.NewSectionReader(r, 0, size))
+func readELF(data []byte) (File, error) {
+	e, err := OpenELF(bytes.NewReader(data))
 	if err != nil {
 		return File{}, err
 	}
@@ -49,9 +50,9 @@ func readELF(r io.ReaderAt, size int64) (File, error) {
 		f.Kind = Cubin
 		return f, nil
 	case machineAMDGPU:
-		return readCodeObject(e, size)
+		return readCodeObject(e, data)
 	}
-	m, err := readSections(e, size)
+	m, err := readSections(e, data)
 	if err != nil {
 		return f, err
 	}
@@ -62,26 +63,24 @@ func readELF(r io.ReaderAt, size int64) (File, error) {
 }
 
 // readSections reads the sections that compilers write device code to.
-func readSections(e *elf.File, size int64) (Member, error) {
+func readSections(e *elf.File, data []byte) (Member, error) {
 	var m Member
-	left := uint64(size)
+	left := uint64(len(data))
 	for _, s := range e.Sections {
-		read := formatOf(s.Name)
-		if s.Type == elf.SHT_NOBITS || read == nil {
+		if s.Type == elf.SHT_NOBITS || !hasDeviceCode(s.Name) {
 			continue
 		}
-		if err := takeSection(s, &left); err != nil {
+		content, err := takeSection(s, data, &left)
+		if err != nil {
 			return m, err
 		}
-		images, err := read(s, int64(s.FileSize))
+		images, err := sectionImages(s.Name, content)
 		if err != nil {
 			return m, fmt.Errorf("section %s: %w", s.Name, err)
 		}
 		m.Images = append(m.Images, images...)
 		if s.Name == linkableSection && m.Versions == nil {
-			if m.Versions, err = readVersions(s.Open()); err != nil {
-				return m, fmt.Errorf("section %s: %w", s.Name, err)
-			}
+			m.Versions = versionsOf(content)
 		}
 		linkable := s.Name == linkableSection || s.Name == offloadingSection || slices.ContainsFunc(images, func(i Image) bool { return i.Kind == gencode.Bitcode })
 		m.Relocatable = m.Relocatable || linkable && e.Type == elf.ET_REL
@@ -110,39 +109,38 @@ func wantedFatbins(e *elf.File) (names []string, err error) {
 	return names, nil
 }
 
-// formatOf returns the reader of a section with device code; nil for other sections. Clang writes
-// bitcode to one section per target, with the id in its name, and final code to a single section.
-func formatOf(section string) func(io.ReaderAt, int64) ([]Image, error) {
-	switch section {
-	case linkableSection, finalSection:
-		return readImages
-	case bundleSection:
-		return readBundles
-	case offloadingSection:
-		return readOffloading
-	}
-	id, ok := strings.CutPrefix(section, string(bundleMagic))
-	if !ok {
-		return nil
-	}
-	return func(r io.ReaderAt, size int64) ([]Image, error) {
-		img, ok, err := codeAt(r, bundleEntry{id: id, size: size})
-		if !ok {
-			return nil, err
-		}
-		return []Image{img}, nil
-	}
+// hasDeviceCode reports whether compilers write device code to a section. Clang writes bitcode to
+// one section per target, with the id in its name, and final code to a single section.
+func hasDeviceCode(section string) bool {
+	return slices.Contains([]string{linkableSection, finalSection, bundleSection, offloadingSection}, section) ||
+		strings.HasPrefix(section, string(bundleMagic))
 }
 
-// takeSection checks that a section's bytes are uncompressed, and that no bytes are read
-// repeatedly: sections may overlap. left is how much of the file may still be read.
-func takeSection(s *elf.Section, left *uint64) error {
-	if s.ReaderAt == nil {
-		return fmt.Errorf("section %s is compressed as a whole, which no compiler does", s.Name)
+// sectionImages describes the device code of a section.
+func sectionImages(section string, content []byte) ([]Image, error) {
+	switch section {
+	case linkableSection, finalSection:
+		return readImages(content)
+	case bundleSection:
+		return readBundles(content)
+	case offloadingSection:
+		return readOffloading(content)
 	}
-	if s.FileSize > *left {
-		return fmt.Errorf("section %s is longer than its file", s.Name)
+	if img, ok := codeOf(strings.TrimPrefix(section, string(bundleMagic)), content); ok {
+		return []Image{img}, nil
+	}
+	return nil, nil
+}
+
+// takeSection returns the bytes of a section, if they are uncompressed. No bytes are read
+// repeatedly: sections may overlap. left is how much of the file may still be read.
+func takeSection(s *elf.Section, data []byte, left *uint64) ([]byte, error) {
+	switch size := uint64(len(data)); {
+	case s.Flags&elf.SHF_COMPRESSED != 0:
+		return nil, fmt.Errorf("section %s is compressed as a whole, which no compiler does", s.Name)
+	case s.FileSize > *left || s.Offset > size || s.FileSize > size-s.Offset:
+		return nil, fmt.Errorf("section %s is longer than its file", s.Name)
 	}
 	*left -= s.FileSize
-	return nil
+	return data[s.Offset:][:s.FileSize], nil
 }

@@ -2,7 +2,6 @@ package fatbin
 
 import (
 	"bytes"
-	"io"
 	"strings"
 	"testing"
 )
@@ -11,7 +10,7 @@ import (
 // packager.
 func TestEmptyOffload(t *testing.T) {
 	b := EmptyOffload([]string{"gfx906", "gfx90a:xnack-"})
-	if images, err := readOffloading(bytes.NewReader(b), int64(len(b))); err != nil || images != nil {
+	if images, err := readOffloading(b); err != nil || images != nil {
 		t.Fatalf("%v %v", images, err)
 	}
 	for _, arch := range []string{"gfx906", "gfx90a:xnack-"} {
@@ -19,7 +18,7 @@ func TestEmptyOffload(t *testing.T) {
 		if len(one)%8 != 0 {
 			t.Errorf("%d bytes", len(one))
 		}
-		binary := offloadBinary{io.NewSectionReader(bytes.NewReader(one), 0, int64(len(one))), 1}
+		binary := offloadBinary{one, 1}
 		words, err := binary.strings(offloadHeadSize+offloadEntrySize, 2)
 		if err != nil || words["arch"] != arch || words["triple"] != "amdgcn-amd-amdhsa" || len(words) != 2 {
 			t.Errorf("%s: %q %v", arch, words, err)
@@ -36,7 +35,7 @@ func TestEmptyOffload(t *testing.T) {
 func TestWantedFatbins(t *testing.T) {
 	for name, want := range map[string]string{"hiprdc15.o": "__hip_fatbin", "hiprdc19.o": "__hip_fatbin_8223b9a03842cac4", "hipwhole19.o": ""} {
 		data := testdata(t, name)
-		f, err := Read(bytes.NewReader(data), int64(len(data)))
+		f, err := Read(data)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -25,82 +24,36 @@ const (
 	flagPacked   = flagLZ4 | flagZstd
 	flagSpecific = 0x100000 // sm_90a
 	flagFamily   = 0x200000 // sm_100f
-	maxHeader    = 64 << 10
 )
 
-// readImages reads a sequence of fatbins.
-func readImages(r io.ReaderAt, size int64) ([]Image, error) {
+// readImages describes the images of a sequence of fatbins.
+func readImages(data []byte) ([]Image, error) {
+	containers, err := splitContainers(data)
+	if err != nil {
+		return nil, err
+	}
 	var out []Image
-	var head [headerSize]byte
-	for off := int64(0); off+headerSize <= size; {
-		if _, err := r.ReadAt(head[:], off); err != nil {
-			return nil, fmt.Errorf("fatbin header at %d: %w", off, err)
-		}
-		if !bytes.Equal(head[:4], fatbinMagic) {
-			next := skipZeros(r, off, size)
-			if next == off {
-				return nil, fmt.Errorf("no fatbin header at %d", off)
+	for _, c := range containers {
+		for _, e := range c.entries {
+			head := int64(binary.LittleEndian.Uint32(e[4:]))
+			images, err := imagesOf(e[:head], int64(len(e))-head)
+			if err != nil {
+				return nil, fmt.Errorf("the fatbin at %d: %w", c.at, err)
 			}
-			off = next
-			continue
+			out = append(out, images...)
 		}
-		start := off + int64(binary.LittleEndian.Uint16(head[6:]))
-		length := int64(binary.LittleEndian.Uint64(head[8:]))
-		if length < 0 || start < off+headerSize || length > size-start {
-			return nil, fmt.Errorf("the fatbin at %d is longer than its file", off)
-		}
-		images, err := readEntries(r, start, start+length)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, images...)
-		off = (start + length + 7) &^ 7
 	}
 	return out, nil
 }
 
-// skipZeros returns the offset after the padding between fatbins, in steps of 8 bytes, or at the
+// skipZeros returns the offset after the padding between pieces, in steps of 8 bytes, or at the
 // end.
-func skipZeros(r io.ReaderAt, off, size int64) int64 {
-	var block [4096]byte
-	for off < size {
-		n, _ := r.ReadAt(block[:min(int64(len(block)), size-off)], off)
-		zeros := n - len(bytes.TrimLeft(block[:n], "\x00"))
-		if zeros == n && off+int64(n) == size {
-			return size
-		}
-		off += int64(zeros) &^ 7
-		if n < len(block) || zeros < n {
-			break
-		}
+func skipZeros(data []byte, off int) int {
+	rest := bytes.TrimLeft(data[min(off, len(data)):], "\x00")
+	if len(rest) == 0 {
+		return len(data)
 	}
-	return off
-}
-
-func readEntries(r io.ReaderAt, off, end int64) ([]Image, error) {
-	var out []Image
-	for off+entryMinSize <= end {
-		var h [entryMinSize]byte
-		if _, err := r.ReadAt(h[:], off); err != nil {
-			return nil, fmt.Errorf("fatbin entry at %d: %w", off, err)
-		}
-		headLen := int64(binary.LittleEndian.Uint32(h[4:]))
-		payload := int64(binary.LittleEndian.Uint64(h[8:]))
-		if headLen < entryMinSize || headLen > maxHeader || payload < 0 || payload > end-off || off+headLen+payload > end {
-			return nil, fmt.Errorf("the fatbin entry at %d has impossible sizes", off)
-		}
-		head := make([]byte, headLen)
-		if _, err := r.ReadAt(head, off); err != nil {
-			return nil, fmt.Errorf("fatbin entry at %d: %w", off, err)
-		}
-		images, err := imagesOf(head, payload)
-		if err != nil {
-			return nil, fmt.Errorf("the fatbin entry at %d: %w", off, err)
-		}
-		out = append(out, images...)
-		off += headLen + payload
-	}
-	return out, nil
+	return off + (len(data)-len(rest)-off)&^7
 }
 
 // imagesOf returns the images of an entry with its full header, or none for an unknown kind.
@@ -209,12 +162,9 @@ const (
 )
 
 // readLTOIR describes bare LTO-IR from its head.
-func readLTOIR(r io.ReaderAt, size int64) (File, error) {
-	head := make([]byte, min(size, ltoirPairs+4*ltoirPairsMost))
-	if _, err := r.ReadAt(head, 0); err != nil && err != io.EOF {
-		return File{}, fmt.Errorf("the LTO-IR is cut short: %w", err)
-	}
-	img := Image{Image: gencode.Image{Kind: gencode.LTO}, Size: size}
+func readLTOIR(data []byte) (File, error) {
+	head := data[:min(len(data), ltoirPairs+4*ltoirPairsMost)]
+	img := Image{Image: gencode.Image{Kind: gencode.LTO}, Size: int64(len(data))}
 	for pairs := head[min(ltoirPairs, len(head)):]; len(pairs) >= 4; pairs = pairs[4:] {
 		switch name, value := binary.LittleEndian.Uint16(pairs), binary.LittleEndian.Uint16(pairs[2:]); {
 		case name == ltoirArch:
@@ -235,22 +185,15 @@ func readLTOIR(r io.ReaderAt, size int64) (File, error) {
 // isLinkable reports whether a bare fatbin is for a link, and not loaded as it is. It then holds
 // LTO-IR, or machine code of nvcc -dc, which is an ELF object while final code is a program. PTX
 // alone may be either, and nvlink accepts it.
-func isLinkable(r io.ReaderAt, size int64, images []Image) bool {
+func isLinkable(data []byte, images []Image) bool {
 	has := func(k gencode.Kind) bool {
 		return slices.ContainsFunc(images, func(i Image) bool { return i.Kind == k })
 	}
 	if has(gencode.LTO) || !has(gencode.SASS) {
 		return len(images) > 0
 	}
-	file, err := io.ReadAll(io.NewSectionReader(r, 0, size))
-	if err != nil {
-		return false
-	}
-	contents, err := Contents(file)
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(contents, func(c Content) bool {
+	contents, err := Contents(data)
+	return err == nil && slices.ContainsFunc(contents, func(c Content) bool {
 		return c.Kind == gencode.SASS && len(c.Bytes) > 18 && elf.Type(binary.LittleEndian.Uint16(c.Bytes[16:])) == elf.ET_REL
 	})
 }

@@ -6,11 +6,14 @@ package fatbin
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -84,8 +87,8 @@ func (i Image) MarshalJSON() ([]byte, error) {
 	}{i.Code().String(), i.Kind.String(), i.Size, i.Unpacked, i.Options, i.Source})
 }
 
-// ReadFile finds the device code in the named file.
-func ReadFile(name string) (File, error) {
+// ReadFile finds the device code in the named file, which may be large: it is mapped.
+func ReadFile(name string) (file File, err error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return File{}, err
@@ -95,8 +98,26 @@ func ReadFile(name string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	file, err := Read(f, info.Size())
-	if err != nil {
+	var data []byte
+	if info.Size() > 0 {
+		data, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_PRIVATE)
+		if err != nil {
+			return File{}, fmt.Errorf("reading %s: %w", name, err)
+		}
+		defer unix.Munmap(data)
+	}
+	// Where a program truncates the file, a read faults.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			err = fmt.Errorf("reading %s: it was truncated meanwhile", name)
+		default:
+			panic(p)
+		}
+	}()
+	if file, err = Read(data); err != nil {
 		return File{}, fmt.Errorf("reading %s: %w", name, err)
 	}
 	return file, nil
@@ -108,33 +129,32 @@ var (
 	ltoirMagic  = []byte{0xed, 0x43, 0x4e, 0x7f}
 )
 
-// Read finds the device code in r, which has size bytes. Archives are read member by member.
-func Read(r io.ReaderAt, size int64) (File, error) {
-	var magic [8]byte
-	if n, err := r.ReadAt(magic[:], 0); n < 4 {
-		return File{}, fmt.Errorf("too short: %w", err)
-	}
+// Read finds the device code in the content of a file.
+func Read(data []byte) (File, error) {
+	has := func(magic []byte) bool { return bytes.HasPrefix(data, magic) }
 	switch {
-	case string(magic[:]) == "!<arch>\n":
-		return readArchive(r, size)
-	case string(magic[:]) == "!<thin>\n":
+	case len(data) < 4:
+		return File{}, errors.New("too short")
+	case has([]byte(arMagic)):
+		return readArchive(data)
+	case has([]byte("!<thin>\n")):
 		return File{}, errors.New("it is a thin archive, which holds names instead of objects; make an ordinary one (ar without T)")
-	case bytes.Equal(magic[:4], fatbinMagic):
-		images, err := readImages(io.NewSectionReader(r, 0, size), size)
-		m := Member{Images: images, Relocatable: err == nil && isLinkable(r, size, images)}
+	case has(fatbinMagic):
+		images, err := readImages(data)
+		m := Member{Images: images, Relocatable: err == nil && isLinkable(data, images)}
 		if m.Relocatable {
-			m.Versions, err = readVersions(io.NewSectionReader(r, 0, size))
+			m.Versions = versionsOf(data)
 		}
 		return File{Kind: Fatbin, Members: []Member{m}}, err
-	case bytes.Equal(magic[:4], ltoirMagic):
-		return readLTOIR(r, size)
-	case string(magic[:4]) == "\x7fELF":
-		return readELF(r, size)
-	case bytes.HasPrefix(bundleMagic, magic[:]), bytes.Equal(magic[:4], compressedBundleMagic):
-		images, err := readBundles(r, size)
+	case has(ltoirMagic):
+		return readLTOIR(data)
+	case has([]byte(elf.ELFMAG)):
+		return readELF(data)
+	case has(bundleMagic[:min(len(data), len(bundleMagic))]), has(compressedBundleMagic):
+		images, err := readBundles(data)
 		return File{Kind: Bundle, Members: []Member{{Images: images}}}, err
-	case bytes.Equal(magic[:4], bitcodeMagic): // its target is deep inside
-		img := Image{Image: gencode.Image{Kind: gencode.Bitcode}, Size: size}
+	case has(bitcodeMagic): // its target is deep inside
+		img := Image{Image: gencode.Image{Kind: gencode.Bitcode}, Size: int64(len(data))}
 		return File{Kind: Bitcode, Members: []Member{{Images: []Image{img}}}}, nil
 	}
 	return File{}, errors.New("it is no object, archive, library, program, fatbin or bundle")

@@ -154,12 +154,12 @@ func TestWrongFiles(t *testing.T) {
 			want string
 		}{data, want}
 	}
-	add("a last member without its end", "cut short", append(bytes.Clone(whole), "/0     "...))
+	add("a last member without its end", "damaged", append(bytes.Clone(whole), "/0     "...))
 	add("a section compressed as a whole", "compressed as a whole", edit(t, object, func(h section) {
 		h.set(0x08, h.get(0x08)|uint64(elf.SHF_COMPRESSED))
 	}))
 	add("a section longer than its file", "longer than its file", edit(t, object, func(h section) { h.set(0x20, 1<<40) }))
-	add("a fatbin longer than its section", "longer than its file", edit(t, object, func(h section) {
+	add("a fatbin longer than its section", "longer than its section", edit(t, object, func(h section) {
 		h.file[h.get(0x18)+8+4] = 1 // 4 GiB more
 	}))
 	add("an entry longer than its fatbin", "impossible sizes", edit(t, object, func(h section) {
@@ -167,7 +167,7 @@ func TestWrongFiles(t *testing.T) {
 	}))
 	add("LTO-IR without its head", "cut short", []byte("\xed\x43\x4e\x7f\x01\x36"))
 	for name, tt := range tests {
-		_, err := Read(bytes.NewReader(tt.data), int64(len(tt.data)))
+		_, err := Read(tt.data)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 			continue
@@ -221,13 +221,13 @@ func TestPadding(t *testing.T) {
 		if n%8 != 0 {
 			t.Fatal("fatbins stand at multiples of 8")
 		}
-		images, err := readImages(bytes.NewReader(data), int64(len(data)))
+		images, err := readImages(data)
 		if err != nil || len(images) != 4 {
 			t.Errorf("%d zeros: %d images, %v", n, len(images), err)
 		}
 	}
 	data := append(append(bytes.Clone(bare), make([]byte, 64)...), "no header, but bytes"...)
-	if _, err := readImages(bytes.NewReader(data), int64(len(data))); err == nil {
+	if _, err := readImages(data); err == nil {
 		t.Error("garbage after padding is no error")
 	}
 }
@@ -242,6 +242,6 @@ func FuzzRead(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		Read(bytes.NewReader(data), int64(len(data)))
+		Read(data)
 	})
 }

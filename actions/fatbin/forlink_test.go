@@ -21,7 +21,7 @@ func code(t testing.TB, name string) gencode.Code {
 
 func codesOf(t *testing.T, object []byte) string {
 	t.Helper()
-	f, err := Read(bytes.NewReader(object), int64(len(object)))
+	f, err := Read(object)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -44,121 +43,107 @@ const (
 
 var offloadMagic = []byte{0x10, 0xff, 0x10, 0xad}
 
-// readOffloading reads the OffloadBinaries of a section.
-func readOffloading(r io.ReaderAt, size int64) ([]Image, error) {
-	var out []Image
+// readOffloading describes the OffloadBinaries of a section.
+func readOffloading(data []byte) (out []Image, err error) {
 	total := uint64(0)
-	for off := int64(0); ; {
-		off = skipZeros(r, off, size)
-		if off >= size {
+	for off := 0; ; {
+		if off = skipZeros(data, off); off >= len(data) {
 			return out, nil
 		}
-		images, count, length, err := readOffloadBinary(r, off, size-off)
+		b := offloadBinary{bytes: data[off:]}
+		entries, count, err := b.table()
 		if err != nil {
 			return nil, fmt.Errorf("the offload binary at %d: %w", off, err)
 		}
 		if total += count; total > maxOffloadTotal {
 			return nil, fmt.Errorf("%d entries are more than any real section has", total)
 		}
-		out = append(out, images...)
-		off += length
-	}
-}
-
-// readOffloadBinary reads one binary of at most size bytes. It returns the numbers of its entries
-// and bytes.
-func readOffloadBinary(r io.ReaderAt, off, size int64) (images []Image, count uint64, length int64, err error) {
-	var h [offloadHeadSize]byte
-	if _, err := r.ReadAt(h[:], off); err != nil {
-		return nil, 0, 0, fmt.Errorf("it is cut short: %w", err)
-	}
-	le := binary.LittleEndian
-	version, stated, entries := le.Uint32(h[4:]), le.Uint64(h[8:]), le.Uint64(h[16:])
-	count = 1
-	if version == 2 {
-		count = le.Uint64(h[24:])
-	}
-	switch {
-	case !bytes.Equal(h[:4], offloadMagic):
-		return nil, 0, 0, errors.New("it has no header")
-	case version != 1 && version != 2:
-		return nil, 0, 0, fmt.Errorf("it has version %d, which is not known", version)
-	case stated < offloadHeadSize || stated > uint64(size):
-		return nil, 0, 0, errors.New("it is longer than its section")
-	case count > maxOffloadCount || entries > stated || count*offloadEntrySize > stated-entries:
-		return nil, 0, 0, errors.New("its entries lie outside of it")
-	}
-	b := offloadBinary{io.NewSectionReader(r, off, int64(stated)), version}
-	for i := range int64(count) {
-		img, ok, err := b.entry(int64(entries) + i*offloadEntrySize)
-		if err != nil {
-			return nil, 0, 0, err
+		for ; count > 0; count-- {
+			img, ok, err := b.entry(entries)
+			if err != nil {
+				return nil, fmt.Errorf("the offload binary at %d: %w", off, err)
+			}
+			if ok {
+				out = append(out, img)
+			}
+			entries = entries[offloadEntrySize:]
 		}
-		if ok {
-			images = append(images, img)
-		}
+		off += len(b.bytes)
 	}
-	return images, count, int64(stated), nil
 }
 
 type offloadBinary struct {
-	*io.SectionReader
+	bytes   []byte
 	version uint32
 }
 
-// entry describes an image. ok is false if it is neither AMD's nor NVIDIA's, or is for OpenMP.
-func (b offloadBinary) entry(at int64) (img Image, ok bool, err error) {
-	var h [offloadEntrySize]byte
-	if _, err := b.ReadAt(h[:], at); err != nil {
-		return Image{}, false, err
+// table reads the header of a binary, and cuts bytes after the binary off. It returns the entries
+// and their number.
+func (b *offloadBinary) table() (entries []byte, count uint64, err error) {
+	if len(b.bytes) < offloadHeadSize {
+		return nil, 0, errors.New("it is cut short")
 	}
-	le := binary.LittleEndian
+	le, h, size := binary.LittleEndian, b.bytes, uint64(len(b.bytes))
+	b.version = le.Uint32(h[4:])
+	stated, at := le.Uint64(h[8:]), le.Uint64(h[16:])
+	count = 1
+	if b.version == 2 {
+		count = le.Uint64(h[24:])
+	}
+	switch {
+	case !bytes.HasPrefix(h, offloadMagic):
+		return nil, 0, errors.New("it has no header")
+	case b.version != 1 && b.version != 2:
+		return nil, 0, fmt.Errorf("it has version %d, which is not known", b.version)
+	case stated < offloadHeadSize || stated > size:
+		return nil, 0, errors.New("it is longer than its section")
+	case count > maxOffloadCount || at > stated || count*offloadEntrySize > stated-at:
+		return nil, 0, errors.New("its entries lie outside of it")
+	}
+	b.bytes = h[:stated]
+	return b.bytes[at:], count, nil
+}
+
+// entry describes an image. ok is false if it is neither AMD's nor NVIDIA's, or is for OpenMP.
+func (b *offloadBinary) entry(h []byte) (img Image, ok bool, err error) {
+	le, all := binary.LittleEndian, uint64(len(b.bytes))
 	image, size := le.Uint64(h[24:]), le.Uint64(h[32:])
-	if image > uint64(b.Size()) || size > uint64(b.Size())-image {
+	if image > all || size > all-image {
 		return Image{}, false, errors.New("an image lies outside of it")
 	}
 	words, err := b.strings(le.Uint64(h[8:]), le.Uint64(h[16:]))
 	if err != nil || size < 4 || le.Uint16(h[2:]) == offloadOpenMP {
 		return Image{}, false, err
 	}
-	var magic [4]byte
-	if _, err := b.ReadAt(magic[:], int64(image)); err != nil {
-		return Image{}, false, err
-	}
 	img = Image{Size: int64(size)}
-	img.Image, ok = offloadImage(words, le.Uint16(h[:]), bytes.Equal(magic[:], bitcodeMagic))
+	bitcode := bytes.HasPrefix(b.bytes[image:], bitcodeMagic)
+	img.Image, ok = offloadImage(words, le.Uint16(h), bitcode)
 	return img, ok, nil
 }
 
 // strings returns the keys and values of an entry.
-func (b offloadBinary) strings(at, count uint64) (map[string]string, error) {
-	size := uint64(16)
+func (b *offloadBinary) strings(at, count uint64) (map[string]string, error) {
+	size, all := uint64(16), uint64(len(b.bytes))
 	if b.version == 2 {
 		size = 24
 	}
-	if count > maxOffloadWords || at > uint64(b.Size()) || count*size > uint64(b.Size())-at {
+	if count > maxOffloadWords || at > all || count*size > all-at {
 		return nil, errors.New("its strings lie outside of it")
 	}
-	words := map[string]string{}
-	for i := range count {
-		var pair [16]byte
-		if _, err := b.ReadAt(pair[:], int64(at+i*size)); err != nil {
-			return nil, err
-		}
-		key, value := b.text(binary.LittleEndian.Uint64(pair[:])), b.text(binary.LittleEndian.Uint64(pair[8:]))
-		words[key] = value
+	words, le := map[string]string{}, binary.LittleEndian
+	for pair := b.bytes[at:]; count > 0; count, pair = count-1, pair[size:] {
+		words[b.text(le.Uint64(pair))] = b.text(le.Uint64(pair[8:]))
 	}
 	return words, nil
 }
 
 // text returns the zero-terminated text at an offset, or "" if it is not terminated nearby.
-func (b offloadBinary) text(at uint64) string {
-	if at >= uint64(b.Size()) {
+func (b *offloadBinary) text(at uint64) string {
+	if at >= uint64(len(b.bytes)) {
 		return ""
 	}
-	t := make([]byte, min(maxOffloadText, b.Size()-int64(at)))
-	n, _ := b.ReadAt(t, int64(at))
-	if end := bytes.IndexByte(t[:n], 0); end >= 0 {
+	t := b.bytes[at:]
+	if end := bytes.IndexByte(t[:min(maxOffloadText, len(t))], 0); end >= 0 {
 		return string(t[:end])
 	}
 	return ""

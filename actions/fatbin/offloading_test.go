@@ -39,7 +39,7 @@ func offloadBinaryOf(version uint32, offload, image uint16, words [][2]string, c
 
 func imagesOffloaded(t *testing.T, section []byte) string {
 	t.Helper()
-	images, err := readOffloading(bytes.NewReader(section), int64(len(section)))
+	images, err := readOffloading(section)
 	if err != nil {
 		return err.Error()
 	}
@@ -134,7 +134,7 @@ func FuzzOffloading(f *testing.F) {
 	}
 	f.Add(offloadBinaryOf(2, 4, 1, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, "\x03\x02\x23\x07"))
 	f.Fuzz(func(t *testing.T, section []byte) {
-		images, err := readOffloading(bytes.NewReader(section), int64(len(section)))
+		images, err := readOffloading(section)
 		if err == nil && len(images) > len(section)/offloadEntrySize {
 			t.Errorf("%d images in %d bytes", len(images), len(section))
 		}
@@ -153,7 +153,7 @@ func FuzzBundles(f *testing.F) {
 	}
 	f.Add(bundleOf([2]string{"hipv4-amdgcn-amd-amdhsa--gfx11-generic", "\x7fELF"}, [2]string{"hip-spirv64-amd-amdhsa--amdgcnspirv", "\x03\x02\x23\x07"}))
 	f.Fuzz(func(t *testing.T, section []byte) {
-		images, _ := readBundles(bytes.NewReader(section), int64(len(section)))
+		images, _ := readBundles(section)
 		for _, i := range images {
 			if i.Size > int64(len(section)) || i.Unpacked > maxBundleRatio*int64(len(section)) {
 				t.Errorf("%v of %d bytes, %d unpacked, in a section of %d", i.Image, i.Size, i.Unpacked, len(section))

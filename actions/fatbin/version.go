@@ -3,7 +3,6 @@ package fatbin
 import (
 	"bytes"
 	"encoding/binary"
-	"io"
 	"regexp"
 	"strconv"
 	"sync"
@@ -52,11 +51,6 @@ func releaseOf(cubin []byte) int {
 		}
 	}
 	return 0
-}
-
-func readVersions(r io.Reader) (map[gencode.Kind]gencode.Version, error) {
-	section, err := io.ReadAll(r)
-	return versionsOf(section), err
 }
 
 // versionsOf returns the newest versions in a section of device code, by kind. It reads one image

@@ -54,7 +54,7 @@ func describe(file []byte) (modinfo.Artifact, error) {
 	case has(fatbinMagic):
 		return readFatbin(file)
 	case has(ltoirMagic):
-		f, err := fatbin.Read(bytes.NewReader(file), int64(len(file)))
+		f, err := fatbin.Read(file)
 		if err != nil {
 			return modinfo.Artifact{}, err
 		}
