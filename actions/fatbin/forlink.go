@@ -38,18 +38,18 @@ func ForLink(object []byte, code gencode.Code) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := thinner{object: o, choose: func(c container) container { return c.forLink(code) }}
+	t := thinner{object: o, code: code}
 	return t.thin()
 }
 
 // thinner builds the thin object of object.
 type thinner struct {
 	object            *relocatable
-	choose            func(container) container // selects the images of a fatbin
-	refs              []string                  // added to the lists of what host code refers to
-	fatbins, wrappers int                       // sections of the object, -1 for none
-	numbers           map[int]int               // section of the object -> section of the thin one
-	moved             map[uint64]uint64         // old offset of a fatbin -> new offset
+	code              gencode.Code      // of the link; the zero value keeps all images
+	refs              []string          // added to the lists of what host code refers to
+	fatbins, wrappers int               // sections of the object, -1 for none
+	numbers           map[int]int       // section of the object -> section of the thin one
+	moved             map[uint64]uint64 // old offset of a fatbin -> new offset
 }
 
 func (t *thinner) thin() (_ []byte, err error) {
@@ -109,7 +109,10 @@ func (t *thinner) thinFatbins(content []byte) ([]byte, error) {
 	var out []byte
 	for _, c := range list {
 		t.moved[c.at] = uint64(len(out)+7) &^ 7
-		out = t.choose(c).appendTo(out)
+		if t.code != (gencode.Code{}) {
+			c = c.forLink(t.code)
+		}
+		out = c.appendTo(out)
 	}
 	return out, nil
 }
@@ -117,11 +120,11 @@ func (t *thinner) thinFatbins(content []byte) ([]byte, error) {
 // symbols writes the symbols of the kept sections and the relocations of the wrappers. They are
 // sorted by place and name, since the compiler's order depends on the host code.
 func (t *thinner) symbols(w *objectWriter) error {
-	found, err := t.object.symbols(func(section int) bool { return t.numbers[section] > 0 })
+	all, err := t.object.symbols()
 	if err != nil {
 		return err
 	}
-	relocs, err := t.relocations(found)
+	relocs, err := t.relocations(all)
 	if err != nil {
 		return err
 	}
@@ -129,8 +132,8 @@ func (t *thinner) symbols(w *objectWriter) error {
 	if len(relocs) > 0 { // they refer to the section symbol
 		list = append(list, symbol{info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_SECTION), section: t.numbers[t.fatbins]})
 	}
-	for _, s := range found {
-		if elf.ST_TYPE(s.info) == elf.STT_SECTION {
+	for _, s := range all {
+		if t.numbers[s.section] == 0 || elf.ST_TYPE(s.info) == elf.STT_SECTION {
 			continue // the compiler writes them only if something refers to them, perhaps host code
 		}
 		if s.section == t.fatbins {
@@ -173,7 +176,7 @@ func compareSymbols(a, b symbol) int {
 }
 
 // relocations returns those of the wrappers, with the new offset of the fatbin as addend.
-func (t *thinner) relocations(symbols map[uint32]symbol) ([]relocation, error) {
+func (t *thinner) relocations(symbols []symbol) (out []relocation, err error) {
 	if t.wrappers < 0 || t.fatbins < 0 {
 		return nil, nil
 	}
@@ -183,23 +186,21 @@ func (t *thinner) relocations(symbols map[uint32]symbol) ([]relocation, error) {
 	if len(lists) > 1 {
 		return nil, fmt.Errorf("section %s has its relocations in %d sections", wrapperSection, len(lists))
 	}
-	var out []relocation
 	for _, i := range lists {
-		err := t.object.eachRelocation(i, func(r relocation) error {
-			s, ok := symbols[r.symbol]
-			place, known := t.moved[s.value+uint64(r.addend)]
-			switch {
-			case r.kind != absolute[t.object.machine], r.offset%wrapperSize != wrapperData, r.offset >= size:
-				return fmt.Errorf("section %s has a relocation of an unknown form", wrapperSection)
-			case !ok || s.section != t.fatbins || !known:
-				return fmt.Errorf("section %s points to no fatbin", wrapperSection)
-			}
-			out = append(out, relocation{offset: r.offset, kind: r.kind, addend: int64(place)})
-			return nil
-		})
-		if err != nil {
+		if out, err = t.object.relocations(i); err != nil {
 			return nil, err
 		}
+	}
+	for i, r := range out {
+		s := symbols[r.symbol]
+		place, known := t.moved[s.value+uint64(r.addend)]
+		switch {
+		case r.kind != absolute[t.object.machine], r.offset%wrapperSize != wrapperData, r.offset >= size:
+			return nil, fmt.Errorf("section %s has a relocation of an unknown form", wrapperSection)
+		case s.section != t.fatbins || !known:
+			return nil, fmt.Errorf("section %s points to no fatbin", wrapperSection)
+		}
+		out[i] = relocation{offset: r.offset, kind: r.kind, addend: int64(place)}
 	}
 	slices.SortFunc(out, func(a, b relocation) int { return cmp.Compare(a.offset, b.offset) })
 	return out, nil

@@ -29,7 +29,7 @@ func WithHostRefs(object []byte, names []string) ([]byte, error) {
 			return nil, errors.New("it has no section " + want)
 		}
 	}
-	t := thinner{object: o, refs: names, choose: func(c container) container { return c }}
+	t := thinner{object: o, refs: names}
 	return t.thin()
 }
 

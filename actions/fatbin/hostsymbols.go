@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -77,7 +76,8 @@ func (h *HostSymbols) add(object []byte) error {
 		}
 	}
 	files := 0
-	err = o.eachSymbol(func(int) bool { return true }, func(_ uint32, s symbol) {
+	all, err := o.symbols()
+	for _, s := range all {
 		if elf.ST_TYPE(s.info) == elf.STT_FILE {
 			files++
 		}
@@ -87,7 +87,7 @@ func (h *HostSymbols) add(object []byte) error {
 				h.Lookups = s.name
 			}
 		}
-	})
+	}
 	if isCUDA {
 		h.CUDA = append(h.CUDA, CUDAHost{o})
 		switch linkable, _ := o.only(linkableSection); {
@@ -135,59 +135,43 @@ func (h *HostSymbols) addShared(data []byte) error {
 }
 
 // Names returns the wanted kernels and variables that this host code registers with the CUDA
-// runtime, with their spelling in nvlink's lists. A kernel's host function has the kernel's name,
-// and a loaded section contains the name as a text. An alias of the function (.set, .symver) stands
-// for the kernel as well. If only a text with the same function name exists, the two compilers may
-// have spelled the parameters differently. The spelling then covers every symbol of that function
-// name, as in nvcc's lists. unknown is a symbol that is registered by an unknown name: it was
-// renamed.
-func (c CUDAHost) Names(wanted func(name string) bool) (names map[string]string, unknown string, err error) {
-	names = map[string]string{}
+// runtime. A kernel's host function has the kernel's name, and a loaded section contains the name
+// as a text. unknown is a wanted symbol that is registered by a name that is not known: it is an
+// alias (.set, .symver), it was renamed, or the two compilers spell its parameters differently.
+func (c CUDAHost) Names(wants map[string][]string) (names []string, unknown string, err error) {
+	all, err := c.object.symbols()
+	if err != nil {
+		return nil, "", err
+	}
 	var texts [][]byte
-	others := map[place][]string{} // names that no text contains
-	err = c.object.eachSymbol(isDefined, func(_ uint32, s symbol) {
+	others := map[place]string{} // wanted names that no text contains
+	for _, s := range all {
 		name := unversioned(s.name)
-		if elf.ST_BIND(s.info) == elf.STB_LOCAL || !wanted(name) {
-			return
+		if s.section == 0 || elf.ST_BIND(s.info) == elf.STB_LOCAL || wants[name] == nil {
+			continue
 		}
 		if texts == nil {
 			texts = c.object.loaded()
 		}
 		if isText(texts, name) {
-			names[name] = name
+			names = append(names, name)
 		} else {
-			others[s.place()] = append(others[s.place()], name)
+			others[s.place()] = name
 		}
-	})
-	if err != nil || len(others) == 0 {
-		return names, "", err
 	}
-	static := map[place]bool{} // a possible kernel whose reference the assembler has resolved
-	if err = c.object.eachSymbol(isDefined, func(_ uint32, s symbol) {
-		for _, other := range others[s.place()] {
-			switch {
-			case s.name == "":
-			case names[other] == "" && isText(texts, s.name):
-				names[other] = s.name
-			// gcc creates foo.localalias.
-			case elf.ST_BIND(s.info) == elf.STB_LOCAL && !strings.HasPrefix(s.name, other):
-				static[s.place()] = true
-			}
-		}
-	}); err != nil {
-		return names, "", err
+	if len(others) == 0 {
+		return names, "", nil
 	}
 	registered, err := c.object.registered()
-	for at, list := range others {
-		for _, other := range list {
-			if names[other] != "" {
-				continue
-			}
-			if name := byFunction(texts, other); name != "" {
-				names[other] = name
-			} else if registered[at] || static[at] {
-				unknown = max(unknown, other)
-			}
+	for _, s := range all {
+		other := others[s.place()]
+		if s.section == 0 || s.name == "" || other == "" {
+			continue
+		}
+		// The assembler resolves references to a static function; gcc creates foo.localalias.
+		static := elf.ST_BIND(s.info) == elf.STB_LOCAL && !strings.HasPrefix(s.name, other)
+		if static || registered[s.place()] || isText(texts, s.name) {
+			unknown = max(unknown, other)
 		}
 	}
 	return names, unknown, err
@@ -201,8 +185,6 @@ type place struct {
 
 func (s symbol) place() place { return place{s.section, s.value} }
 
-func isDefined(section int) bool { return section != 0 }
-
 // unversioned returns the name that other objects refer to k@@V1 by, which .symver writes.
 func unversioned(name string) string {
 	name, _, _ = strings.Cut(name, "@")
@@ -215,9 +197,10 @@ const registrar = "__nv_cudaEntityRegisterCallback"
 // registered returns the places that the registering function refers to.
 func (o *relocatable) registered() (map[place]bool, error) {
 	var by symbol // an object has one; the largest is used
-	all, err := o.symbols(func(int) bool { return true })
+	all, err := o.symbols()
 	for _, s := range all {
-		if elf.ST_TYPE(s.info) == elf.STT_FUNC && strings.Contains(s.name, registrar) && s.size >= by.size {
+		defined := s.section > 0 && s.section < len(o.sections)
+		if defined && elf.ST_TYPE(s.info) == elf.STT_FUNC && strings.Contains(s.name, registrar) && s.size >= by.size {
 			by = s
 		}
 	}
@@ -226,13 +209,14 @@ func (o *relocatable) registered() (map[place]bool, error) {
 	}
 	places := map[place]bool{}
 	for _, i := range o.relocationsOf(by.section) {
-		if err := o.eachRelocation(i, func(r relocation) error {
-			if s, ok := all[r.symbol]; ok && r.offset >= by.value && r.offset-by.value < by.size {
-				places[s.place()] = true
-			}
-			return nil
-		}); err != nil {
+		list, err := o.relocations(i)
+		if err != nil {
 			return nil, err
+		}
+		for _, r := range list {
+			if by.has(by.section, r.offset) {
+				places[all[r.symbol].place()] = true
+			}
 		}
 	}
 	return places, nil
@@ -269,48 +253,4 @@ func isText(texts [][]byte, name string) bool {
 
 func isNameByte(b byte) bool {
 	return b == '_' || b == '$' || b >= 0x80 || b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z'
-}
-
-// byFunction returns the pattern for all names of a function, or "" if no text contains it.
-func byFunction(texts [][]byte, name string) string {
-	stem := []byte(functionName(name))
-	if len(stem) > 0 && slices.ContainsFunc(texts, func(t []byte) bool { return bytes.Contains(t, stem) }) {
-		return string(stem) + "*"
-	}
-	return ""
-}
-
-// functionName returns a mangled name without its template arguments and parameters: _ZN2ns1k for
-// _ZN2ns1kEPi. It returns "" for a name of another form.
-func functionName(name string) string {
-	rest, ok := strings.CutPrefix(name, "_Z")
-	if !ok {
-		return ""
-	}
-	rest, nested := strings.CutPrefix(rest, "N")
-	for rest != "" {
-		after := sourceName(rest)
-		if after == rest {
-			break
-		}
-		if rest = after; !nested {
-			break
-		}
-	}
-	if stem := strings.TrimSuffix(name, rest); len(stem) > len("_ZN") {
-		return stem
-	}
-	return ""
-}
-
-// sourceName returns the text after an identifier with a length prefix.
-func sourceName(s string) string {
-	length, digits := 0, 0
-	for digits < len(s) && digits < 6 && s[digits] >= '0' && s[digits] <= '9' {
-		length, digits = 10*length+int(s[digits]-'0'), digits+1
-	}
-	if digits == 0 || length > len(s)-digits {
-		return s
-	}
-	return s[digits+length:]
 }

@@ -1,8 +1,8 @@
 package fatbin
 
 import (
+	"bytes"
 	"debug/elf"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -65,27 +65,25 @@ func TestHostSymbols(t *testing.T) {
 	}
 }
 
-// Of what host code refers to, only kernels and variables of the object count, and the name of its
-// host function need not be spelled as the device compiler spells it.
+// Of what host code refers to, only kernels and variables of the object count.
 func TestCUDAHostNames(t *testing.T) {
 	object := ReadHostSymbols(testdata(t, "host1.o")).CUDA[0]
 	for wants, want := range map[string]string{"_Z1kPi _Z3runPi d": "_Z1kPi d", "_Z3runPi puts": "", "__fatbinwrap_43c46863_7_pair_cu_d": ""} {
-		got, _, err := object.Names(func(n string) bool { return slices.Contains(strings.Fields(wants), n) })
-		if err != nil || strings.Join(slices.Sorted(maps.Values(got)), " ") != want {
+		wanted := map[string][]string{}
+		for _, n := range strings.Fields(wants) {
+			wanted[n] = []string{"a.o"}
+		}
+		got, unknown, err := object.Names(wanted)
+		slices.Sort(got)
+		if err != nil || unknown != "" || strings.Join(got, " ") != want {
 			t.Errorf("%s: %q, %v", wants, got, err)
 		}
 	}
-	if got := byFunction([][]byte{[]byte("x\x00_Z1kIiEvPT_\x00")}, "_Z1kIiEvPi"); got != "_Z1k*" {
-		t.Errorf("spelled in two ways: %q", got)
-	}
-}
-
-func TestFunctionName(t *testing.T) {
-	for name, want := range map[string]string{"_Z1kPi": "_Z1k", "_Z2tkIiEvPT_": "_Z2tk", "_ZN2ns1kEPi": "_ZN2ns1k", "_ZN2ns2tkIfEEvv": "_ZN2ns2tk",
-		"_ZNSt6vectorIiE": "", "plain": "", "_Z": "", "_Z99k": "", "_ZN": "", "_ZdlPv": ""} {
-		if got := functionName(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+	// Another spelling of the kernel's parameters in the host code.
+	renamed := bytes.ReplaceAll(testdata(t, "host1.o"), []byte("\x00_Z1kPi\x00__"), []byte("\x00_Z1kPl\x00__"))
+	object = ReadHostSymbols(renamed).CUDA[0]
+	if got, unknown, err := object.Names(map[string][]string{"_Z1kPl": {"a.o"}}); err != nil || len(got) > 0 || unknown != "_Z1kPl" {
+		t.Errorf("spelled in two ways: %q, unknown %q, %v", got, unknown, err)
 	}
 }
 
@@ -106,7 +104,7 @@ func TestWithHostRefs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	symbols, _ := o.symbols(func(int) bool { return true })
+	symbols, _ := o.symbols()
 	for _, s := range symbols {
 		if s.name == "hostRefConstantArrayExternalLinkage" && s.size != uint64(len("_Z5otherv\x00v\x00")) {
 			t.Errorf("%s has %d bytes", s.name, s.size)
@@ -128,7 +126,12 @@ func FuzzHostSymbols(f *testing.F) {
 	f.Add(hostObject([]string{"a"}, nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, c := range ReadHostSymbols(data).CUDA {
-			c.Names(func(string) bool { return true })
+			all, _ := c.object.symbols()
+			wants := map[string][]string{}
+			for _, s := range all {
+				wants[s.name] = []string{"a.o"}
+			}
+			c.Names(wants)
 		}
 		WithHostRefs(data, []string{"x"})
 	})

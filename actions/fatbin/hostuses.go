@@ -2,6 +2,7 @@ package fatbin
 
 import (
 	"debug/elf"
+	"slices"
 	"strings"
 )
 
@@ -17,13 +18,14 @@ func HostUses(object []byte, wanted func(symbol string) bool) bool {
 	if err != nil {
 		return false
 	}
-	all, err := o.symbols(func(int) bool { return true })
+	all, err := o.symbols()
 	if err != nil {
 		return false
 	}
 	var variables, registrars []symbol
 	for _, s := range all {
 		switch {
+		case s.section == 0 || s.section >= specialSection:
 		case elf.ST_TYPE(s.info) == elf.STT_FUNC && (strings.Contains(s.name, registrar) || strings.Contains(s.name, registersAll)):
 			registrars = append(registrars, s)
 		case elf.ST_TYPE(s.info) == elf.STT_OBJECT && elf.ST_BIND(s.info) == elf.STB_LOCAL && wanted(s.name):
@@ -33,34 +35,36 @@ func HostUses(object []byte, wanted func(symbol string) bool) bool {
 	if len(variables) == 0 {
 		return false
 	}
-	used := false
 	for i := range o.sections {
 		if elf.SectionFlag(o.sections[i].Flags)&elf.SHF_ALLOC == 0 {
 			continue
 		}
 		for _, n := range o.relocationsOf(i) {
-			err := o.eachRelocation(n, func(r relocation) error {
-				for _, s := range registrars {
-					if s.section == i && r.offset >= s.value && r.offset-s.value < s.size {
-						return nil
-					}
+			relocations, err := o.relocations(n)
+			if err != nil {
+				return false
+			}
+			for _, r := range relocations {
+				if slices.ContainsFunc(registrars, func(s symbol) bool { return s.has(i, r.offset) }) {
+					continue
 				}
 				to := all[r.symbol]
 				at := to.value + uint64(r.addend)
 				if o.machine == elf.EM_X86_64 && relativeToNext[elf.R_X86_64(r.kind)] {
 					at += 4
 				}
-				for _, v := range variables {
-					used = used || to.section == v.section && at-v.value < max(v.size, 1)
+				if slices.ContainsFunc(variables, func(v symbol) bool { return v.has(to.section, at) }) {
+					return true
 				}
-				return nil
-			})
-			if err != nil {
-				return false
 			}
 		}
 	}
-	return used
+	return false
+}
+
+// has reports whether a symbol covers an offset of a section.
+func (s symbol) has(section int, offset uint64) bool {
+	return s.section == section && offset-s.value < max(s.size, 1)
 }
 
 // relativeToNext are the relocations whose addend is reduced by 4, since the processor counts from

@@ -28,7 +28,8 @@ type relocatable struct {
 	machine  elf.Machine
 	headers  uint64 // offset of the section headers
 	sections []objectSection
-	order    []int // of sections in the file; the number after the last section is the header table
+	table    []symbol // see symbols
+	order    []int    // of sections in the file; the number after the last section is the header table
 }
 
 type objectSection struct {
@@ -191,19 +192,13 @@ func (o *relocatable) content(i int) []byte {
 
 // only returns the number of the single section with the name, or -1 if none has it.
 func (o *relocatable) only(name string) (int, error) {
-	return o.one("section "+name, func(s *objectSection) bool { return s.label == name && elf.SectionType(s.Type) != elf.SHT_NULL })
-}
-
-// one returns the number of the single section that is accepts, or -1. what names the section in
-// errors.
-func (o *relocatable) one(what string, is func(*objectSection) bool) (int, error) {
 	found := -1
 	for i := range o.sections {
-		if !is(&o.sections[i]) {
+		if o.sections[i].label != name || elf.SectionType(o.sections[i].Type) == elf.SHT_NULL {
 			continue
 		}
 		if found >= 0 {
-			return 0, fmt.Errorf("it has more than one %s", what)
+			return 0, fmt.Errorf("it has more than one section %s", name)
 		}
 		found = i
 	}
@@ -219,39 +214,39 @@ func (o *relocatable) plain(i int) error {
 	return nil
 }
 
-// symbols returns the symbols whose section number keep accepts, by symbol number. keep is not
-// called for symbols without a section.
-func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, error) {
-	found := map[uint32]symbol{}
-	err := o.eachSymbol(func(section int) bool {
-		return section > 0 && section < specialSection && keep(section)
-	}, func(n uint32, s symbol) { found[n] = s })
-	return found, err
-}
-
 // specialSection is added to the reserved section numbers, which do not name sections: a file may
 // have more than 65280 sections.
 const specialSection = int(elf.SHN_LORESERVE) << 16
 
-// eachSymbol calls f for the symbols whose section keep accepts: 0 for undefined symbols,
-// specialSection and above for symbols without a section.
-func (o *relocatable) eachSymbol(keep func(section int) bool, f func(n uint32, s symbol)) error {
-	table, err := o.one("symbol table", func(s *objectSection) bool { return elf.SectionType(s.Type) == elf.SHT_SYMTAB })
-	if table < 0 || err != nil {
-		return err
+// symbols returns the symbols by number. The section is 0 for undefined symbols, and at least
+// specialSection for other symbols without a section.
+func (o *relocatable) symbols() ([]symbol, error) {
+	table := -1
+	var wide []byte // section numbers that do not fit into 16 bits
+	for i := range o.sections {
+		if elf.SectionType(o.sections[i].Type) != elf.SHT_SYMTAB {
+			continue
+		}
+		if table >= 0 {
+			return nil, errors.New("it has more than one symbol table")
+		}
+		table = i
+	}
+	if table < 0 || o.table != nil {
+		return o.table, nil
 	}
 	s := &o.sections[table]
 	if s.Entsize != symbolSize || int(s.Link) >= len(o.sections) {
-		return errors.New("its symbol table is damaged")
+		return nil, errors.New("its symbol table is damaged")
 	}
-	var wide []byte // section numbers that do not fit into 16 bits
 	for i := range o.sections {
 		if elf.SectionType(o.sections[i].Type) == elf.SHT_SYMTAB_SHNDX && int(o.sections[i].Link) == table {
 			wide = o.content(i)
 		}
 	}
 	le, body, names, left := binary.LittleEndian, o.content(table), o.content(int(s.Link)), o.nameBudget()
-	for n := 0; (n+1)*symbolSize <= len(body); n++ {
+	list := make([]symbol, len(body)/symbolSize)
+	for n := range list {
 		b := body[n*symbolSize:]
 		section := int(le.Uint16(b[6:]))
 		switch {
@@ -260,17 +255,14 @@ func (o *relocatable) eachSymbol(keep func(section int) bool, f func(n uint32, s
 		case section >= int(elf.SHN_LORESERVE):
 			section += specialSection
 		}
-		if !keep(section) {
-			continue
-		}
-		s := symbol{name: text0(names, le.Uint32(b)), info: b[4], other: b[5],
+		list[n] = symbol{name: text0(names, le.Uint32(b)), info: b[4], other: b[5],
 			section: section, value: le.Uint64(b[8:]), size: le.Uint64(b[16:])}
-		if left -= len(s.name); left < 0 {
-			return errors.New("the names of its symbols are longer than any real ones")
+		if left -= len(list[n].name); left < 0 {
+			return nil, errors.New("the names of its symbols are longer than any real ones")
 		}
-		f(uint32(n), s)
 	}
-	return nil
+	o.table = list
+	return list, nil
 }
 
 // relocationsOf returns the numbers of the sections that hold relocations of section i.
@@ -285,20 +277,22 @@ func (o *relocatable) relocationsOf(i int) []int {
 	return list
 }
 
-// eachRelocation calls f for the relocations in section i, until f returns an error.
-func (o *relocatable) eachRelocation(i int, f func(relocation) error) error {
+// relocations returns the relocations in section i. Their symbols exist.
+func (o *relocatable) relocations(i int) (list []relocation, err error) {
 	s := &o.sections[i]
 	if elf.SectionType(s.Type) != elf.SHT_RELA || s.Entsize != relaSize || s.Size%relaSize != 0 {
-		return fmt.Errorf("the relocations of %s are not in the form of this machine", s.label)
+		return nil, fmt.Errorf("the relocations of %s are not in the form of this machine", s.label)
 	}
+	symbols, err := o.symbols()
 	le := binary.LittleEndian
-	for b := o.content(i); len(b) > 0; b = b[relaSize:] {
+	for b := o.content(i); len(b) > 0 && err == nil; b = b[relaSize:] {
 		r := relocation{offset: le.Uint64(b), kind: le.Uint32(b[8:]), symbol: le.Uint32(b[12:]), addend: int64(le.Uint64(b[16:]))}
-		if err := f(r); err != nil {
-			return err
+		if int64(r.symbol) >= int64(len(symbols)) {
+			err = fmt.Errorf("the relocations of %s refer to no symbol", s.label)
 		}
+		list = append(list, r)
 	}
-	return nil
+	return list, err
 }
 
 // text0 returns the zero-terminated text at an offset of a table.

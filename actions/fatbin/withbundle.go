@@ -82,11 +82,7 @@ func WithOffloading(object []byte, placeholder string, code []byte) ([]byte, err
 	if err := o.alone(at, 8, ""); err != nil { // its type is one of LLVM's own since clang 17
 		return nil, fmt.Errorf("section %s: %w", offloadingSection, err)
 	}
-	symbols, err := o.symbolsOf(at)
-	if err != nil {
-		return nil, err
-	}
-	if from, err := o.pointers(symbols); err != nil || len(from) > 0 {
+	if from, err := o.pointers(at); err != nil || len(from) > 0 {
 		return nil, fmt.Errorf("something points to section %s", offloadingSection)
 	}
 	return o.replace(at, code)
@@ -139,11 +135,7 @@ func (p clangPlace) held(o *relocatable, at int, want string) (end []byte, err e
 	if err != nil {
 		return nil, err
 	}
-	symbols, err := o.symbolsOf(at)
-	if err != nil {
-		return nil, err
-	}
-	from, err := o.pointers(symbols)
+	from, err := o.pointers(at)
 	if err != nil {
 		return nil, err
 	}

@@ -77,60 +77,57 @@ func (o *relocatable) alone(at int, align uint64, name string) error {
 	if len(o.relocationsOf(at)) > 0 {
 		return errors.New("it has relocations")
 	}
-	symbols, err := o.symbolsOf(at)
-	if err != nil {
+	if err := o.onlySymbol(at, name); err != nil {
 		return err
 	}
-	if err := onlySymbol(symbols, name); err != nil {
-		return err
-	}
-	_, err = o.pointers(symbols)
+	_, err := o.pointers(at)
 	return err
-}
-
-func (o *relocatable) symbolsOf(at int) (map[uint32]symbol, error) {
-	return o.symbols(func(section int) bool { return section == at })
 }
 
 // onlySymbol checks that a section has only its own symbol, which has no name, and the named one if
 // name is not "".
-func onlySymbol(symbols map[uint32]symbol, name string) error {
+func (o *relocatable) onlySymbol(at int, name string) error {
+	symbols, err := o.symbols()
 	named := 0
 	for _, s := range symbols {
 		kind, bind := elf.ST_TYPE(s.info), elf.ST_BIND(s.info)
 		switch {
+		case s.section != at:
 		case s.value != 0 || s.size != 0 || bind != elf.STB_LOCAL || kind != elf.STT_SECTION && (s.name != name || name == ""):
 			return fmt.Errorf("it has another symbol than %s: %s", cmp.Or(name, "its own"), s.name)
 		case kind != elf.STT_SECTION:
 			named++
 		}
 	}
-	if name != "" && named != 1 {
-		return fmt.Errorf("it has %d symbols %s", named, name)
+	if err == nil && name != "" && named != 1 {
+		err = fmt.Errorf("it has %d symbols %s", named, name)
 	}
-	return nil
+	return err
 }
 
-// pointers returns the sections that contain relocations against the symbols, once for each
-// relocation. All relocations must refer to the start of the symbols' section.
-func (o *relocatable) pointers(symbols map[uint32]symbol) ([]int, error) {
-	var from []int
+// pointers returns the sections that contain relocations against symbols of a section, once for
+// each relocation. All of them must refer to the start of that section.
+func (o *relocatable) pointers(at int) (from []int, err error) {
+	symbols, err := o.symbols()
+	if err != nil {
+		return nil, err
+	}
 	for i := range o.sections {
 		if elf.SectionType(o.sections[i].Type) != elf.SHT_RELA {
 			continue
 		}
-		err := o.eachRelocation(i, func(r relocation) error {
-			if _, ok := symbols[r.symbol]; !ok {
-				return nil
-			}
-			if r.addend != 0 {
-				return fmt.Errorf("%s points into its middle", o.sections[i].label)
-			}
-			from = append(from, int(o.sections[i].Info))
-			return nil
-		})
+		list, err := o.relocations(i)
 		if err != nil {
 			return nil, err
+		}
+		for _, r := range list {
+			if symbols[r.symbol].section != at {
+				continue
+			}
+			if r.addend != 0 {
+				return nil, fmt.Errorf("%s points into its middle", o.sections[i].label)
+			}
+			from = append(from, int(o.sections[i].Info))
 		}
 	}
 	return from, nil

@@ -15,9 +15,8 @@ import (
 
 // hostRefs lists the kernels and variables of a program that plain host code refers to.
 type hostRefs struct {
-	everything string // why all are kept; "" if only names are kept
-	// the files that refer to a name, which is spelled as nvlink does in lists
-	names map[string][]string
+	everything string              // why all are kept; "" if only names are kept
+	names      map[string][]string // the files that refer to a name
 }
 
 // readHostRefs reads all host code of a link. nvlink knows the references in nvcc's own objects.
@@ -65,7 +64,7 @@ func (refs *hostRefs) addNames(root, file string, wants map[string][]string) err
 		return err
 	}
 	for _, object := range fatbin.ReadHostSymbols(data).CUDA {
-		names, unknown, err := object.Names(func(name string) bool { return wants[name] != nil })
+		names, unknown, err := object.Names(wants)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -74,8 +73,8 @@ func (refs *hostRefs) addNames(root, file string, wants map[string][]string) err
 				wants[unknown][0], unknown, file)
 			return nil
 		}
-		for wanted, name := range names {
-			for _, by := range wants[wanted] {
+		for _, name := range names {
+			for _, by := range wants[name] {
 				if !slices.Contains(refs.names[name], by) {
 					refs.names[name] = append(refs.names[name], by)
 				}
