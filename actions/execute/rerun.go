@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -68,6 +69,9 @@ func (r *Runner) Rerun(ctx context.Context, a *graph.Action, traced bool) (*Reru
 	again.Second = rec
 	return again, res
 }
+
+// RunsEachTime reports whether the record need not cover what the command reads.
+func (again *Rerun) RunsEachTime() bool { return discover.RunsEachTime(again.First) != "" }
 
 func sameContent(a, b *cache.Record) bool {
 	return slices.EqualFunc(a.Outputs, b.Outputs, func(a, b cache.Output) bool {

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -59,7 +58,7 @@ func (v *Verifier) Unrecorded() (checked int, found []Unrecorded) {
 
 // comparePaths compares the paths that the commands of an action used with its record.
 func (v *Verifier) comparePaths(again *execute.Rerun) error {
-	if discover.RunsEachTime(again.First) != "" {
+	if again.RunsEachTime() {
 		return nil // it need not cover what the command reads
 	}
 	known := newPathSet()
