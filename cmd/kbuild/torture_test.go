@@ -214,7 +214,7 @@ func (h *torture) check() (status int, fault string) {
 	}
 
 	again, printedAgain := h.kbuild(h.dir)
-	profiles := h.hasFlag("-fprofile-use") // such compiles run each time
+	profiles := h.hasFlag("-fprofile-use")                                                           // such compiles run each time
 	if again != status || status == 0 && !profiles && strings.Contains(printedAgain, " actions: ") { // a manifest without targets is built without a word
 		return status, fmt.Sprintf("the second build ends with %d:\n%s\nand the first with %d:\n%s", again, printedAgain, status, printed)
 	}
