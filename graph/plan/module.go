@@ -1,10 +1,16 @@
 package plan
 
 import (
+	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // module plans the artifacts of one module instance, its manifest and its embedding.
@@ -54,4 +60,80 @@ func (b *builder) checkMixed(t *target) {
 		b.problems.Errorf(t.Attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
 			"%s would hold %s and %s in one fatbin", t.Label, toolchain.Spell(other), toolchain.Spell(t.Codes.LTO))
 	}
+}
+
+// describe plans the manifest of a module instance: modules/gemm.f16.64.json. Its head holds what
+// is known at plan time; the rest is read from the artifacts. The action's arguments are the files
+// with the symbols of LTO-IR, one for each such toolchain.Artifact.
+func (b *builder) describe(t *target, arts []toolchain.Artifact) {
+	if len(arts) == 0 {
+		return // a problem was reported
+	}
+	out := b.build.Out("modules", t.InstanceName()+".json")
+	m := b.known(t)
+	a := &graph.Action{Kind: graph.Manifest, Name: path.Base(out), Mode: t.Mode, Argv: []string{"manifest"}, Outputs: []string{out}}
+	var symbols []string
+	for _, art := range arts {
+		m.Artifacts = append(m.Artifacts, modinfo.Artifact{File: strings.TrimPrefix(art.Path, path.Dir(out)+"/"), Kind: art.Kind, Arch: art.Arch})
+		a.Inputs = append(a.Inputs, art.Path)
+		if art.Symbols != "" {
+			a.Argv, symbols = append(a.Argv, art.Symbols), append(symbols, art.Symbols)
+		}
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	head := graph.ManifestTemplate(text)
+	a.Work.Manifest, a.Inputs = &head, append(a.Inputs, symbols...)
+	b.emit(t, a)
+	t.node.Outputs = append(t.node.Outputs, out)
+}
+
+// known returns the part of the manifest of t that is known at plan time.
+func (b *builder) known(t *target) modinfo.Manifest {
+	m := modinfo.Manifest{
+		Schema: modinfo.Schema, Module: t.Base, Variant: map[string]string{}, Mode: t.Mode,
+		Options: b.moduleOptions(t), Partitions: b.partitions(t),
+		Compiler: b.vendorOf(t).info.Compiler, HostCompiler: b.vendorOf(t).info.HostCompiler,
+	}
+	if m.Module == "" {
+		m.Module = t.Name
+	}
+	for _, v := range t.Matrix {
+		m.Variant[v.Name] = v.Value
+	}
+	return m
+}
+
+func (b *builder) moduleOptions(t *target) modinfo.Options {
+	own := manifest.Source{Flags: &t.Flags}
+	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
+		own = t.Sources[i]
+	}
+	f := t.FloatOptions()
+	return modinfo.Options{
+		Std: t.DeviceStd, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, t.AnySource()), Defines: b.build.Local(toolchain.Defines(own.Defines)), Includes: b.build.Local(slices.Concat(t.Includes, t.PrivateIncludes)),
+		ArchList: b.build.Local(toolchain.CodeNames(t.Gencode.ArchList)), FastMath: t.FastMath,
+		FTZ: f.FTZ, PrecDiv: f.PrecDiv, PrecSqrt: f.PrecSqrt, FMAD: f.FMAD,
+		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: vendors.Flags(b.build, own.Flags),
+	}
+}
+
+// partitions returns the groups of sources with settings of their own, in order of their first
+// source.
+func (b *builder) partitions(t *target) []modinfo.Partition {
+	var out []modinfo.Partition
+	for _, s := range t.Sources {
+		if s.Partition == "" {
+			continue
+		}
+		i := slices.IndexFunc(out, func(p modinfo.Partition) bool { return p.Name == s.Partition })
+		if i < 0 {
+			i = len(out)
+			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Std: s.Std, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, s), Defines: b.build.Local(toolchain.Defines(s.Defines)), Includes: b.build.Local(s.Includes), Flags: vendors.Flags(b.build, s.Flags)})
+		}
+		out[i].Sources = append(out[i].Sources, s.Path)
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -116,4 +117,12 @@ func (u *Unit) Copy(from, to string) { u.inProcess(graph.Copy, path.Base(to), to
 func (u *Unit) inProcess(kind graph.Kind, name, output string, inputs ...string) {
 	u.Emit(&graph.Action{Kind: kind, Name: name, Archs: u.Whole.Archs, Mode: u.Whole.Mode, Inputs: inputs, Outputs: []string{output},
 		Work: graph.Work{Driver: u.Driver()}})
+}
+
+// TimeTrace is the option that makes clang write a file of timings for each pass.
+const TimeTrace = "-ftime-trace"
+
+// IsTimeTrace reports whether an output of a holds timings, which differ from run to run.
+func IsTimeTrace(a *graph.Action, output string) bool {
+	return path.Ext(output) == ".json" && slices.Contains(a.Argv, TimeTrace)
 }

@@ -3,6 +3,7 @@ package nvcc
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -290,4 +291,125 @@ func (k *Toolchain) wrapLTOIR(t *toolchain.Target, code gencode.Code, name, ltoi
 	return &graph.Action{Kind: graph.Fatbinary, Name: name, Archs: []string{code.String()}, Mode: "lto",
 		Argv:   WrapLTOIR(k.Programs["fatbinary"], code, t.FloatOptions(), ltoir, fatbin),
 		Inputs: []string{ltoir}, Outputs: []string{fatbin}, Tools: []string{"nvcc"}}
+}
+
+// WrapLTOIR returns the argv that packs bare LTO-IR into a fatbin, as nvcc does for an object. The
+// options are those that cicc compiled it with: nvlink compares them between files, and 11.8
+// crashes on a fatbin without them (tried with 11.8 and 12.4).
+func WrapLTOIR(fatbinary string, code gencode.Code, f toolchain.Floats, ltoir, output string) []string {
+	bit := map[bool]int{true: 1}
+	options := fmt.Sprintf("-ftz=%d -prec_div=%d -prec_sqrt=%d -fmad=%d ", bit[f.FTZ], bit[f.PrecDiv], bit[f.PrecSqrt], bit[f.FMAD])
+	return []string{fatbinary, "-64", "--cicc-cmdline=" + options, "--device-c",
+		fmt.Sprintf("--image3=kind=nvvm,sm=%d%s,file=%s", code.Num, code.Suffix, toolchain.ListWord(ltoir)), "--create", output}
+}
+
+// WrapPTX returns the argv that packs relocatable PTX into a fatbin.
+func WrapPTX(fatbinary string, code gencode.Code, ptx, output string) []string {
+	return []string{fatbinary, "-64", "--device-c", fmt.Sprintf("--image3=kind=ptx,sm=%d%s,file=%s", code.Num, code.Suffix, toolchain.ListWord(ptx)), "--create", output}
+}
+
+// SameLTOIR reports whether two runs of cicc write the same LTO-IR: a writes it alone, b with PTX
+// beside it.
+func SameLTOIR(a, b *Pass) bool {
+	return a.Tool == "cicc" && a.Arch == b.Arch && slices.Equal(a.withoutOutputs(), b.withoutOutputs())
+}
+
+// withoutOutputs returns the command of cicc without its output options.
+func (p *Pass) withoutOutputs() []word {
+	var out []word
+	for i := 0; i < len(p.argv); i++ {
+		switch w := p.argv[i]; {
+		case w.prefix == "-lto" && w.role == "":
+		case (w.prefix == "-o" || w.prefix == "-olto") && w.role == "":
+			i++ // the file
+		default:
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// WrapFatbin returns the C text of an object with a bare fatbin, in the form of nvcc's objects
+// whose device code is still to be linked. It holds the fatbin, a wrapper that points to it, the id
+// by which nvlink lists it, and a call that registers the object. The program registers the linked
+// code once all listed objects have called (link.stub of 11.8 to 13.5). The six lists of host
+// references are empty: without them nvlink would remove nothing from the whole program.
+func WrapFatbin(fatbin, id string) string {
+	// For C, and within it for the assembler.
+	quoted := strings.NewReplacer(`\`, `\\\\`, `"`, `\\\"`).Replace(fatbin)
+	return strings.NewReplacer("FILE", quoted, "ID", id).Replace(fmt.Sprintf(wrapText, 0x466243b1))
+}
+
+const wrapText = `/* Device code for a device link, as nvcc has it in objects. */
+__asm__(".section __nv_relfatbin,\"a\"\n"
+        "\t.p2align 3\n"
+        "fatbinData:\n"
+        "\t.incbin \"FILE\"\n"
+        "\t.p2align 3\n"
+        "\t.irp list, KE, KI, DE, DI, CE, CI\n"
+        "\t.section .nvHR\\list,\"a\"\n"
+        "\t.byte 0\n"
+        "\t.endr\n"
+        "\t.text\n");
+extern const char fatbinData[];
+extern const struct { int magic, version; const void *data; void *other; } __fatbinwrapID;
+__attribute__((section(".nvFatBinSegment"), visibility("hidden"))) __typeof__(__fatbinwrapID) __fatbinwrapID = {%#x, 1, fatbinData, 0};
+static const unsigned char id[] __attribute__((section("__nv_module_id"), used)) = "ID";
+__attribute__((visibility("hidden"))) void __cudaRegisterLinkedBinaryID(void (*)(void **), void *, void *, void (*)(void *));
+static void names(void **handle) { (void)handle; }
+static void keep(void *p) { static void *volatile kept; kept = p; (void)kept; }
+static void enter(void) __attribute__((constructor));
+static void enter(void) { __cudaRegisterLinkedBinaryID(names, (void *)&__fatbinwrapID, (void *)id, keep); }
+`
+
+// nvcc measures the programs that it runs: `-time FILE` appends a table to a file, and since 13.0
+// `-fdevice-time-trace FILE` writes a trace. So a compile with such an option stays one nvcc
+// command, and the files are outputs of it.
+
+const timeTable, timeTrace = "-time", "-fdevice-time-trace"
+
+// IsTime reports whether option makes nvcc write times, with or without a value.
+func IsTime(option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	return slices.Contains([]string{timeTable, "-" + timeTable, timeTrace, "-" + timeTrace}, name)
+}
+
+// SplitTimes separates the options that make nvcc write times from the others, and returns the
+// files that nvcc writes in a compile of object. A trace named "-" is written beside the object,
+// and a table named "-" is printed. If several compiles have the options, each writes its files
+// beside its object. nvcc 13.0 adds ".json" to the name of each trace, and newer ones only where it
+// is missing.
+func SplitTimes(options []string, object string, several bool) (others, times, files []string) {
+	for i := 0; i < len(options); i++ {
+		name, file, joined := strings.Cut(options[i], "=")
+		if IsTime(name) && !joined && i+1 < len(options) {
+			i++
+			file = options[i]
+		}
+		if several && file != "" && file != "-" {
+			file = object + "." + path.Base(file)
+		}
+		switch trace := strings.HasSuffix(name, timeTrace); {
+		case !IsTime(name) || file == "":
+			others = append(others, options[i])
+		case file == "-" && !trace:
+			times = append(times, timeTable+"=-")
+		case !trace:
+			file = path.Clean(file)
+			times, files = append(times, timeTable+"="+file), append(files, file)
+		default:
+			if file == "-" {
+				file = object
+			}
+			file = strings.TrimSuffix(path.Clean(file), ".json")
+			times, files = append(times, timeTrace+"="+file), append(files, file+".json")
+		}
+	}
+	return others, times, files
+}
+
+// IsTimeFile reports whether an output of a holds the times of a run of nvcc.
+func IsTimeFile(a *graph.Action, output string) bool {
+	return slices.Contains(a.Argv, timeTable+"="+output) ||
+		slices.Contains(a.Argv, timeTrace+"="+strings.TrimSuffix(output, ".json"))
 }

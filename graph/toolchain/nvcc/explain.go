@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -72,4 +73,168 @@ func tooMuchShared(a *graph.Action, output string) (faults []toolchain.Fault) {
 		faults = append(faults, toolchain.Fault{Names: m[1:2], Advice: text})
 	}
 	return faults
+}
+
+// Arithmetic returns the option that makes an LTO link of CUDA 13 compute as cicc did. Its nvlink
+// reads the options that the code records, but ignores three of them (13.0 to 13.5; 11.8 and 12.4
+// do not).
+func Arithmetic(f toolchain.Floats) string {
+	digit := map[bool]int{true: 1}
+	return fmt.Sprintf("-Xnvvm=-ftz=%d,-prec-div=%d,-fma=%d", digit[f.FTZ], digit[f.PrecDiv], digit[f.FMAD])
+}
+
+// Fault is a message of nvlink that means that the linked program lacks code, whatever the exit
+// status.
+type Fault struct {
+	Kind    string // "partial-lto", "no-arch", "no-lto", "error"
+	Culprit string // "libspectra.a:legacy.o" or "a.o"; "" if the message names none
+	Arch    string // "sm_80" for no-arch
+	Line    string // the message as printed
+}
+
+var (
+	partialRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`requested LTO but '([^']+)' not built for LTO`) })
+	noArchRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`SM Arch \('([^']+)'\) not found in '([^']+)'`) })
+	ignoreRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Ignoring -dlto option`) })
+	errorRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^nvlink (error|fatal)\s*:`) })
+)
+
+// RefusesLTOIR reports whether nvlink could not read some LTO-IR, most likely that of a newer
+// toolkit. The message does not name the file (11.8 to 13.5).
+func RefusesLTOIR(output string) bool { return strings.Contains(output, "elfLink nvvm error") }
+
+// ReadNVLink parses the output of a device link. nonLTO lists the inputs that are known not to be
+// LTO-IR, as "file" or "file:member". A "not built for LTO" line about one of them is expected and
+// removed from text. text keeps everything else; faults must fail the build.
+func ReadNVLink(output string, nonLTO []string) (text string, faults []Fault) {
+	expected := map[string]bool{}
+	for _, f := range nonLTO {
+		expected[f] = true
+	}
+	var keep []string
+	for _, line := range strings.SplitAfter(output, "\n") {
+		msg := strings.TrimRight(line, "\r\n")
+		partial, m := partialRE().FindStringSubmatch(msg), noArchRE().FindStringSubmatch(msg)
+		switch {
+		case partial != nil && isExpected(expected, partial[1]):
+			continue
+		case partial != nil:
+			faults = append(faults, Fault{Kind: "partial-lto", Culprit: partial[1], Line: msg})
+		case m != nil:
+			faults = append(faults, Fault{Kind: "no-arch", Arch: m[1], Culprit: m[2], Line: msg})
+		case ignoreRE().MatchString(msg):
+			faults = append(faults, Fault{Kind: "no-lto", Line: msg})
+		case errorRE().MatchString(msg):
+			faults = append(faults, Fault{Kind: "error", Line: msg})
+		}
+		keep = append(keep, line)
+	}
+	return strings.Join(keep, ""), faults
+}
+
+// isExpected reports whether culprit, its archive, or the toolkit's own libcudadevrt.a is expected.
+// The last is always machine code.
+func isExpected(expected map[string]bool, culprit string) bool {
+	file, _, _ := strings.Cut(culprit, ":")
+	return expected[culprit] || expected[file] || strings.HasSuffix(file, "libcudadevrt.a") || file == "libcudadevrt"
+}
+
+// With -v, ptxas prints which resources of a multiprocessor each function uses, in lines such as
+//
+//	ptxas info    : 40 bytes gmem, 16 bytes cmem[3]
+//	ptxas info    : Compiling entry function '_Z2k1Pfi' for 'sm_80'
+//	ptxas info    : Function properties for _Z2k1Pfi
+//	    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+//	ptxas info    : Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]
+//
+// (11.8 and 12.4; nvlink passes on the lines of the ptxas inside it). A called function that is not
+// a kernel has properties but no registers.
+
+// Function holds the resources that a function of device code uses, as ptxas reports them.
+type Function struct {
+	Name        string // mangled
+	Arch        string // "sm_80"
+	Entry       bool   // a kernel; for other functions ptxas reports only the stack
+	Registers   int
+	Barriers    int
+	Shared      int // statically declared
+	Constant    int // all banks
+	Stack       int
+	SpillStores int
+	SpillLoads  int
+}
+
+// ReadPTXAS parses the lines of ptxas about functions, and returns the rest of the output. The rest
+// includes what ptxas prints without -v, such as warnings about slow code.
+func ReadPTXAS(printed string) (rest string, functions []Function) {
+	if !strings.Contains(printed, "ptxas info") {
+		return printed, nil
+	}
+	var keep strings.Builder
+	arch := ""
+	var last *Function
+	start := func(name string, entry bool) {
+		functions = append(functions, Function{Name: name, Entry: entry})
+		last = &functions[len(functions)-1]
+	}
+	for line := range strings.Lines(printed) {
+		msg, isInfo := infoOf(line)
+		var name string
+		switch {
+		case isInfo && scan(msg, "Compiling entry function %s for %s", &name, &arch):
+			arch = strings.Trim(arch, "'")
+			start(strings.Trim(name, "'"), true)
+		case isInfo && scan(msg, "Function properties for %s", &name):
+			if last == nil || last.Name != name {
+				start(name, false)
+			}
+		case isInfo && strings.HasPrefix(msg, "Used ") && last != nil:
+			readUsed(last, msg)
+		case !isInfo && last != nil && scan(line,
+			" %d bytes stack frame, %d bytes spill stores, %d bytes spill loads",
+			&last.Stack, &last.SpillStores, &last.SpillLoads):
+		case isInfo && (strings.Contains(msg, " bytes gmem") ||
+			strings.HasPrefix(msg, "Overriding ") || strings.HasPrefix(msg, "Compile time = ")):
+		default:
+			keep.WriteString(line)
+		}
+	}
+	for i := range functions {
+		functions[i].Arch = arch // a function before the first kernel, too
+	}
+	return keep.String(), functions
+}
+
+// infoOf returns the message of a line that ptxas prints as info.
+func infoOf(line string) (msg string, ok bool) {
+	line, ok = strings.CutPrefix(line, "ptxas info")
+	if !ok {
+		return "", false
+	}
+	msg, ok = strings.CutPrefix(strings.TrimLeft(line, " "), ": ")
+	return strings.TrimRight(msg, "\r\n"), ok
+}
+
+func scan(text, format string, into ...any) bool {
+	n, _ := fmt.Sscanf(text, format, into...)
+	return n == len(into)
+}
+
+// readUsed parses "Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]".
+func readUsed(f *Function, msg string) {
+	for part := range strings.SplitSeq(msg, ", ") {
+		var n int
+		var what string
+		switch {
+		case scan(part, "Used %d registers", &n):
+			f.Registers = n
+		case scan(part, "used %d barriers", &n):
+			f.Barriers = n
+		case !scan(part, "%d bytes %s", &n, &what):
+		case what == "smem":
+			f.Shared = n
+		case strings.HasPrefix(what, "cmem["):
+			f.Constant += n
+		}
+	}
 }
