@@ -65,15 +65,13 @@ func (b *builder) vendorOf(t *target) vendor {
 func (b *builder) take(t *target, p toolchain.Plan) {
 	b.problems.List = append(b.problems.List, p.List...)
 	for _, a := range p.Actions {
-		if id, dup := b.graph.Producer(a.Outputs[0]); !dup || !isShared(b.graph.Actions[id], a) {
-			b.emit(t, a)
+		if id, dup := b.graph.Producer(a.Outputs[0]); dup && a.Kind.Info().Shared {
+			if w := b.graph.Actions[id]; a.Kind == w.Kind && slices.Equal(a.Inputs, w.Inputs) && slices.Equal(a.Outputs, w.Outputs) {
+				continue
+			}
 		}
+		b.emit(t, a)
 	}
-}
-
-// isShared reports whether a and w are the same action, planned for two links.
-func isShared(w, a *graph.Action) bool {
-	return a.Kind.Info().Shared && a.Kind == w.Kind && slices.Equal(a.Inputs, w.Inputs) && slices.Equal(a.Outputs, w.Outputs)
 }
 
 // emit adds an action of t. If another action writes the same file, it reports an error instead.

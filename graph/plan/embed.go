@@ -2,11 +2,11 @@ package plan
 
 import (
 	"path"
+	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // An embedded module is a table of its artifacts in an object file:
@@ -57,24 +57,11 @@ func embedArgs(symbol string, group []*target) (argv, inputs []string) {
 	argv = []string{"embed", symbol}
 	for _, u := range group {
 		for _, a := range u.Artifacts {
-			argv = append(argv, variantName(u), a.Source, a.Arch, a.Kind, a.Path)
+			argv = append(argv, strings.TrimPrefix(u.Name[len(u.Base):], ":"), a.Source, a.Arch, a.Kind, a.Path)
 			inputs = append(inputs, a.Path)
 		}
 	}
 	return argv, inputs
-}
-
-// ownEmbeds returns the objects of the modules that t itself depends on. A static library contains
-// them for other build tools. A link by kbuild names the objects themselves, so the linker does not
-// load these members.
-func ownEmbeds(t *target) []string {
-	var out []string
-	for _, d := range t.deps {
-		if d.Kind == manifest.Module {
-			out = appendNew(out, d.embeds...)
-		}
-	}
-	return out
 }
 
 // checkEmbeds rejects two modules with one symbol among the dependencies of t, even those of its
@@ -94,12 +81,4 @@ func (b *builder) checkEmbeds(t *target) {
 				"%s would hold two tables called %s", t.Label, m.Embed.Symbol)
 		}
 	}
-}
-
-// variantName returns "dtype=f16,tile=64", or "" without a matrix.
-func variantName(t *target) string {
-	if len(t.Matrix) == 0 {
-		return ""
-	}
-	return t.Name[len(t.Base)+1:]
 }

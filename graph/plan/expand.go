@@ -136,24 +136,17 @@ func (b *builder) inheritCodes(t *target) toolchain.Codes {
 	for _, d := range t.deps {
 		c.Add(d.Codes.Shipped()...)
 		if d.Kind == manifest.Prebuilt {
-			c.Add(amdCode(d)...)
+			for _, m := range d.Library.Members { // AMD code: host sources link it as by hipcc
+				for _, i := range m.Images {
+					if i.Name != "" {
+						c.Add(gencode.Code{Kind: gencode.GFX, Name: i.Name, Feature: i.Feature})
+					}
+				}
+			}
 		}
 	}
 	if len(c.GFX) > 0 && len(c.SASS)+len(c.PTX) > 0 && t.Kind != manifest.Generate {
 		b.problems.Errorf(t.Pos, "Make two programs, one for each vendor.", "%s depends on libraries with CUDA code and on libraries with AMD code", t.Label)
 	}
 	return c
-}
-
-// amdCode returns the AMD codes in a prebuilt library, so that a program of host sources links it
-// as hipcc would.
-func amdCode(t *target) (list []gencode.Code) {
-	for _, m := range t.Library.Members {
-		for _, i := range m.Images {
-			if i.Name != "" {
-				list = append(list, gencode.Code{Kind: gencode.GFX, Name: i.Name, Feature: i.Feature})
-			}
-		}
-	}
-	return list
 }

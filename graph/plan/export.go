@@ -108,23 +108,13 @@ func (b *builder) export(t *target) Export {
 		b.exportPrebuilt(t, &e)
 	}
 	if t.Kind == manifest.Library {
-		e.Codes = b.codesIn(t.File)
-	}
-	return e
-}
-
-// codesIn returns the device codes of the objects in a library.
-func (b *builder) codesIn(file string) (codes []string) {
-	id, ok := b.graph.Producer(file)
-	if !ok {
-		return nil
-	}
-	for _, dep := range b.graph.Deps(id) {
-		for _, code := range b.graph.Actions[dep].Archs {
-			codes = appendNew(codes, code)
+		if id, ok := b.graph.Producer(t.File); ok {
+			for _, dep := range b.graph.Deps(id) {
+				e.Codes = appendNew(e.Codes, b.graph.Actions[dep].Archs...)
+			}
 		}
 	}
-	return codes
+	return e
 }
 
 // artifacts returns the files of a module, its manifest last, without the files that only programs

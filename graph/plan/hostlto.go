@@ -96,7 +96,7 @@ func (b *builder) ltoArchive(t *target, a *graph.Action, members []string) {
 	a.Tools = []string{"lto-ar"}
 	a.Argv = host.Archive(lto.AR.Path, t.File, members)
 	if lto.Plugin != "" {
-		a.Argv, a.Work.Response = host.ArchiveWith(lto.Plugin, lto.AR.Path, t.File, members), toolchain.AtFile(5)
+		a.Argv, a.Work.Response = append([]string{lto.AR.Path, "--plugin", lto.Plugin, "qcsD", t.File}, members...), toolchain.AtFile(5)
 	}
 }
 

@@ -18,14 +18,32 @@ func (b *builder) library(t *target) {
 		return
 	}
 	if t.Shared {
-		b.sharedLibrary(t, b.libFile(t, ".so"))
+		plain := b.libFile(t, ".so")
+		if t.SOVersion == "" {
+			b.link(t, plain, graph.SharedLink)
+			return
+		}
+		// Programs load the library by its name with the soversion. Links search for the plain name,
+		// which is a copy because no cache keeps symbolic links. kbuild install creates a link.
+		b.link(t, plain+"."+t.SOVersion, graph.SharedLink)
+		b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(plain), Inputs: []string{t.File}, Outputs: []string{plain}})
+		t.node.Outputs = append(t.node.Outputs, plain)
 		return
 	}
 	if b.facts.AR.Path == "" {
 		b.problems.Errorf(t.Pos, b.facts.AR.Error, "no archiver for %s", t.Label)
 		return
 	}
-	members := append(b.members(t), ownEmbeds(t)...)
+	members := b.members(t)
+	// Of the modules that t itself depends on, for other build tools. A link by kbuild names the
+	// objects themselves, so the linker does not load these members.
+	var embeds []string
+	for _, d := range t.deps {
+		if d.Kind == manifest.Module {
+			embeds = appendNew(embeds, d.embeds...)
+		}
+	}
+	members = append(members, embeds...)
 	if t.DeviceLink {
 		if !t.IsAMD() {
 			b.checkClosedBehind(t)
@@ -50,19 +68,6 @@ func (b *builder) library(t *target) {
 func (b *builder) libFile(t *target, ending string) string {
 	dir, name := path.Split(t.OutputName)
 	return b.build.Out("lib", dir, "lib"+name+ending)
-}
-
-// sharedLibrary plans the link of t. With a soversion its file name ends in that; programs load it
-// by this name. Links search for the plain name, which is a copy because no cache keeps symbolic
-// links. kbuild install creates a symbolic link instead.
-func (b *builder) sharedLibrary(t *target, plain string) {
-	if t.SOVersion == "" {
-		b.link(t, plain, graph.SharedLink)
-		return
-	}
-	b.link(t, plain+"."+t.SOVersion, graph.SharedLink)
-	b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(plain), Inputs: []string{t.File}, Outputs: []string{plain}})
-	t.node.Outputs = append(t.node.Outputs, plain)
 }
 
 // link plans the device link, if any device code needs one, and the host link.

@@ -271,16 +271,6 @@ func checkDrivers(p *toolchain.Plan, t *toolchain.Target, inputs []toolchain.Lin
 	return false
 }
 
-// refuseLinkDriver reports a link that uses another driver than its objects despite the option.
-func (k *Toolchain) refuseLinkDriver(p *toolchain.Plan, t *toolchain.Target, isNew bool) {
-	made, links := "the old offload driver", "the new one"
-	if isNew {
-		made, links = "clang's new offload driver", "the old one"
-	}
-	p.Errorf(t.Pos, fmt.Sprintf(`Set mode = "whole", or choose one driver for compiles and links (%s).`, driverVariables(k.Env)),
-		"%s: its objects are made by %s, and its link is by %s, which ignores their device code", t.Label, made, links)
-}
-
 // driverVariables names the environment variables that select a driver, or could.
 func driverVariables(env []string) string {
 	var names []string

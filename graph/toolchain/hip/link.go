@@ -85,7 +85,12 @@ func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 		objects = append([]string{object}, objects...) // in the order of clang-linker-wrapper
 	default:
 		l.Command = command
-		l.Options, l.Inputs = h.OverrideImages(h.DeviceLinks(h.unit(), dir, t.Flags.LLD, h.bitcode()))
+		// The link uses linked device code instead of its objects' own.
+		linked := h.DeviceLinks(h.unit(), dir, t.Flags.LLD, h.bitcode())
+		for _, d := range h.Device {
+			l.Options = append(l.Options, "-Xlinker", "--override-image=hip="+linked[d.Arch])
+			l.Inputs = append(l.Inputs, linked[d.Arch])
+		}
 		return l
 	}
 	l.Host, l.Command = r.WithObjects(objects), []string{h.Link.Clang}
@@ -290,7 +295,12 @@ func (h *link) whole(l *toolchain.Linked, why error) bool {
 		return false
 	}
 	if errors.Is(why, ErrDriver) {
-		h.refuseLinkDriver(h.p, h.t, h.isNew)
+		made, links := "the old offload driver", "the new one"
+		if h.isNew {
+			made, links = "clang's new offload driver", "the old one"
+		}
+		h.p.Errorf(h.t.Pos, fmt.Sprintf(`Set mode = "whole", or choose one driver for compiles and links (%s).`, driverVariables(h.Env)),
+			"%s: its objects are made by %s, and its link is by %s, which ignores their device code", h.t.Label, made, links)
 		return false
 	}
 	for _, u := range h.inputs {

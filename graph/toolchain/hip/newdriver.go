@@ -92,7 +92,11 @@ func learnNew(h clang.Steps, codes []gencode.Code) (*Passes, error) {
 				return nil, fmt.Errorf("clang compiles twice for %s", arch)
 			}
 			p.Libs[arch], made[arch] = clang.DeviceLibs(s), clang.After(s, "-o")
-			p.DeviceFlags = deviceFlags(s)
+			// A pass on its own does not get it: clang 22 omits the option that keeps the order of uses
+			// if the code is for LTO and only device code is compiled.
+			if slices.Contains(s, "-emit-llvm-uselists") {
+				p.DeviceFlags = []string{"-Xclang", "-emit-llvm-uselists"}
+			}
 		case len(s) > 1 && s[1] == "-cc1" && host == nil:
 			host = s
 		default:
@@ -100,16 +104,6 @@ func learnNew(h clang.Steps, codes []gencode.Code) (*Passes, error) {
 		}
 	}
 	return p, p.completeNew(host, made, codes)
-}
-
-// deviceFlags returns the implicit options of device passes that a pass on its own does not get.
-// clang 22 omits the one that keeps the order of uses if the code is for LTO and only device code
-// is compiled.
-func deviceFlags(cc1 []string) []string {
-	if slices.Contains(cc1, "-emit-llvm-uselists") {
-		return []string{"-Xclang", "-emit-llvm-uselists"}
-	}
-	return nil
 }
 
 // completeNew checks that the code for each of codes is packed and reaches the host object,

@@ -93,16 +93,6 @@ func (l *Link) hostTriple() string {
 	return "x86_64-pc-linux-gnu"
 }
 
-// OverrideImages returns the options and inputs that make a link of the new driver use linked
-// device code instead of its objects' own.
-func (l *Link) OverrideImages(linked map[string]string) (options, inputs []string) {
-	for _, d := range l.Device {
-		options = append(options, "-Xlinker", "--override-image=hip="+linked[d.Arch])
-		inputs = append(inputs, linked[d.Arch])
-	}
-	return options, inputs
-}
-
 // AskWrapper returns the dry run query for the wrapper of a link by the new driver.
 func (l *Link) AskWrapper(codes []gencode.Code) toolchain.Question {
 	return askWrapper(l.Wrapper, toolchain.QueryInput, codes)

@@ -75,7 +75,7 @@ func BesideObject(family string, options []string, object string) Beside {
 			b.assembler(o, []string{o})
 		}
 	}
-	if lto := IntermediateCode(options); lto != "" && slices.ContainsFunc(b.Files, byLink) {
+	if lto := IntermediateCode(options); lto != "" && slices.ContainsFunc(b.Files, func(f string) bool { return slices.Contains([]string{".dwo", ".su", ".ci"}, path.Ext(f)) }) {
 		i := slices.IndexFunc(options, func(o string) bool {
 			return writesAs(o, "-gsplit-dwarf") || writesAs(o, "-fstack-usage") || writesAs(o, "-fcallgraph-info")
 		})
@@ -84,9 +84,6 @@ func BesideObject(family string, options []string, object string) Beside {
 	b.Named = b.Folder || len(b.Files) > 0
 	return b
 }
-
-// byLink reports whether an LTO link, which compiles, writes the file under another name.
-func byLink(file string) bool { return slices.Contains([]string{".dwo", ".su", ".ci"}, path.Ext(file)) }
 
 func (b *Beside) add(file string) {
 	if file = path.Clean(file); !slices.Contains(b.Files, file) {

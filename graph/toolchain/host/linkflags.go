@@ -94,9 +94,3 @@ func (h LTO) Link(opt string, debug bool) []string {
 	}
 	return append(argv, "-Wl,--thinlto-jobs=1") // one link accepts objects of both kinds
 }
-
-// ArchiveWith is Archive with an ar that reads objects by a plugin. Arguments from index 5 on may
-// go into a response file.
-func ArchiveWith(plugin, ar, output string, members []string) []string {
-	return append([]string{ar, "--plugin", plugin, "qcsD", output}, members...)
-}

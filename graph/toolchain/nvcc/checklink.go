@@ -146,7 +146,7 @@ func (k *Toolchain) references(r toolchain.CheckRequest, p *toolchain.Plan, a to
 	}
 	p.Emit(&graph.Action{Kind: graph.References, Name: path.Base(text), Argv: late, Archs: codes, Inputs: []string{a.Symbols}, Outputs: []string{text}})
 	p.Emit(&graph.Action{Kind: graph.Fatbinary, Name: path.Base(out), Archs: codes,
-		Argv:   WrapPTX(k.Programs["fatbinary"], code, text, out),
+		Argv:   []string{k.Programs["fatbinary"], "-64", "--device-c", fmt.Sprintf("--image3=kind=ptx,sm=%d%s,file=%s", code.Num, code.Suffix, toolchain.ListWord(text)), "--create", out},
 		Inputs: []string{text}, Outputs: []string{out}, Tools: []string{"nvcc"}})
 	return out
 }

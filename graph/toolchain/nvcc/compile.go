@@ -70,7 +70,7 @@ func (k *Toolchain) Compile(r toolchain.CompileRequest) (c toolchain.Compiled) {
 	})
 	_, timed, files := SplitTimes(s.Flags.NVCC, r.Output, several)
 	o.Flags = append(o.Flags, timed...)
-	options := k.hostOptions(s.Flags)
+	options := slices.Concat(HostOptions(k.Flags), HostOptions(s.Flags.NVCC), s.Flags.Host)
 	k.checkQuoting(&c.Plan, t, s, r.Sources)
 	c.CheckDepends(t, s.Flags.NVCC, k.Flags, options)
 	whole := r.Command(codes, k.driver().Compile(r.Compile(codes), o), k.env(), "nvcc")
@@ -154,12 +154,6 @@ func (k *Toolchain) env() []string {
 		return []string{"LD_LIBRARY_PATH=" + k.LibPath}
 	}
 	return nil
-}
-
-// hostOptions returns the options of a source's host compiler, from the environment and the
-// manifest.
-func (k *Toolchain) hostOptions(flags *manifest.Flags) []string {
-	return slices.Concat(HostOptions(k.Flags), HostOptions(flags.NVCC), flags.Host)
 }
 
 // deviceOptions returns the attributes of t and its source s as options for nvcc, without those
@@ -301,17 +295,6 @@ func WrapLTOIR(fatbinary string, code gencode.Code, f toolchain.Floats, ltoir, o
 	options := fmt.Sprintf("-ftz=%d -prec_div=%d -prec_sqrt=%d -fmad=%d ", bit[f.FTZ], bit[f.PrecDiv], bit[f.PrecSqrt], bit[f.FMAD])
 	return []string{fatbinary, "-64", "--cicc-cmdline=" + options, "--device-c",
 		fmt.Sprintf("--image3=kind=nvvm,sm=%d%s,file=%s", code.Num, code.Suffix, toolchain.ListWord(ltoir)), "--create", output}
-}
-
-// WrapPTX returns the argv that packs relocatable PTX into a fatbin.
-func WrapPTX(fatbinary string, code gencode.Code, ptx, output string) []string {
-	return []string{fatbinary, "-64", "--device-c", fmt.Sprintf("--image3=kind=ptx,sm=%d%s,file=%s", code.Num, code.Suffix, toolchain.ListWord(ptx)), "--create", output}
-}
-
-// SameLTOIR reports whether two runs of cicc write the same LTO-IR: a writes it alone, b with PTX
-// beside it.
-func SameLTOIR(a, b *Pass) bool {
-	return a.Tool == "cicc" && a.Arch == b.Arch && slices.Equal(a.withoutOutputs(), b.withoutOutputs())
 }
 
 // withoutOutputs returns the command of cicc without its output options.

@@ -107,8 +107,14 @@ func ParseDryRun(text string) (DryRun, error) {
 			continue
 		}
 		if name, value, ok := toolchain.Assignment(rest); ok && !runsTool(value) {
-			if !ownVariable(name) {
-				d.Env = append(d.Env, name+"="+forSteps(name, value))
+			switch {
+			case ownVariable(name):
+			// NVIDIA's nvcc.profile puts "$(TOP)/lib:" in front. If the variable was empty, the
+			// trailing entry means the working directory.
+			case name == "LD_LIBRARY_PATH":
+				d.Env = append(d.Env, name+"="+toolchain.LibraryPath(value))
+			default:
+				d.Env = append(d.Env, name+"="+strings.TrimSpace(value))
 			}
 			assigned[name] = value
 			continue
@@ -132,15 +138,6 @@ func ParseDryRun(text string) (DryRun, error) {
 // redirectRE matches the redirection at the end of each step with -t (13.0 and newer): nvcc prints
 // the output of all steps after they have ended.
 var redirectRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` > \S+ 2>\S+\s*$`) })
-
-// forSteps returns the value of a variable for the steps. NVIDIA's nvcc.profile puts "$(TOP)/lib:"
-// in front of LD_LIBRARY_PATH. If that was empty, the trailing entry means the working directory.
-func forSteps(name, value string) string {
-	if name == "LD_LIBRARY_PATH" {
-		return toolchain.LibraryPath(value)
-	}
-	return strings.TrimSpace(value)
-}
 
 // ownVariable reports whether nvcc sets a variable for itself: its value is part of the steps. PATH
 // is not needed because tools are run by path.

@@ -237,7 +237,7 @@ func NewSharing(dir string) *Sharing {
 func (c *CompilePasses) MergeLTO(other *CompilePasses) {
 	for i, pass := range c.CICC {
 		for _, o := range other.CICC {
-			if len(pass.Out) == 1 && len(o.Out) == 2 && SameLTOIR(pass, o) {
+			if len(pass.Out) == 1 && len(o.Out) == 2 && pass.Arch == o.Arch && slices.Equal(pass.withoutOutputs(), o.withoutOutputs()) {
 				c.CICC[i] = o
 			}
 		}
