@@ -263,7 +263,7 @@ func forNVLink(command string) (options []string) {
 		return nil
 	}
 	for _, o := range all {
-		if o.Name == "-Xnvlink" || o.Name == "--nvlink-options" {
+		if o.Name == "-Xnvlink" {
 			options = append(options, nvcc.ReadList(o.Value, false)...)
 		}
 	}

@@ -11,47 +11,52 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
-// takesValue returns the nvcc options whose value may be the next argument (--help of 11.8 to
-// 13.5). If an option is missing here, its value looks like a second source, and ReadCommand
-// returns an error.
-var takesValue = sync.OnceValue(func() []string {
-	return strings.Fields(`-o --output-file -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
-	-L --library-path -odir --output-directory -ccbin --compiler-bindir -arbin --archiver-binary -cudart --cudart -cudadevrt --cudadevrt -ldir --libdevice-directory
-	-target-dir --target-directory -opt-info --optimization-info -O --optimize -dopt --dopt -ftemplate-backtrace-limit --ftemplate-backtrace-limit
-	-ftemplate-depth --ftemplate-depth -x --x -std --std -m --machine -Xcompiler --compiler-options -Xlinker --linker-options -Xarchive --archive-options
-	-Xptxas --ptxas-options -Xnvlink --nvlink-options -Xcicc -Xcudafe -Xfatbin -Xnvvm -t --threads -keep-dir --keep-dir -time --time -run-args --run-args
-	-idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -MT --dependency-target-name -MF --dependency-output -arch --gpu-architecture
-	-code --gpu-code -gencode --generate-code -rdc --relocatable-device-code -e --entries -maxrregcount --maxrregcount -ftz --ftz -prec-div --prec-div
-	-prec-sqrt --prec-sqrt -fmad --fmad -default-stream --default-stream -Werror --Werror -qpp-config --qpp-config -dQ --version-ident -diag-error --diag-error
-	-diag-suppress --diag-suppress -diag-warn --diag-warn -hls --host-linker-script -split-compile --split-compile -Ofc --Ofast-compile
-	-jump-table-density --jump-table-density -fdevice-time-trace --fdevice-time-trace -static-global-template-stub --static-global-template-stub
-	-device-entity-has-hidden-visibility --device-entity-has-hidden-visibility -brief-diag --brief-diagnostics -Xtileiras --tileiras-options -stdlib --stdlib
-	-apply-controls --apply-controls -Xnvprune --nvprune-options -fmax-errors --fmax-errors -split-compile-extended --split-compile-extended -jtd
-	-fdevice-time-trace-granularity --fdevice-time-trace-granularity -device-stack-protector --device-stack-protector -frandom-seed --frandom-seed
-	-fdevice-sanitize --fdevice-sanitize -tile-preview --tile-preview -compress-mode --compress-mode -fatbin-options --fatbin-options`)
-})
+// The options of nvcc (--help of 11.8 to 13.5), by their short names: short=long. Both may have one
+// dash or two.
+const (
+	// The value may be the next argument. If an option is missing here, its value looks like a second
+	// source, and ReadCommand returns an error.
+	takingValue = `o=output-file include=pre-include l=library D=define-macro U=undefine-macro I=include-path
+		isystem=system-include L=library-path odir=output-directory ccbin=compiler-bindir arbin=archiver-binary cudart
+		cudadevrt ldir=libdevice-directory target-dir=target-directory opt-info=optimization-info O=optimize dopt
+		ftemplate-backtrace-limit ftemplate-depth x std m=machine Xcompiler=compiler-options Xlinker=linker-options
+		Xarchive=archive-options Xptxas=ptxas-options Xnvlink=nvlink-options Xcicc Xcudafe Xfatbin=fatbin-options
+		Xnvvm t=threads keep-dir time run-args idp=input-drive-prefix ddp=dependency-drive-prefix dp=drive-prefix
+		MT=dependency-target-name MF=dependency-output arch=gpu-architecture code=gpu-code gencode=generate-code
+		rdc=relocatable-device-code e=entries maxrregcount ftz prec-div prec-sqrt fmad default-stream Werror
+		qpp-config dQ=version-ident diag-error diag-suppress diag-warn hls=host-linker-script split-compile
+		Ofc=Ofast-compile jump-table-density jtd fdevice-time-trace static-global-template-stub
+		device-entity-has-hidden-visibility brief-diag=brief-diagnostics Xtileiras=tileiras-options stdlib
+		apply-controls Xnvprune=nvprune-options fmax-errors split-compile-extended fdevice-time-trace-granularity
+		device-stack-protector frandom-seed fdevice-sanitize tile-preview compress-mode optf=options-file`
+	flags = `c=compile dc=device-c dw=device-w ptx cubin fatbin dlink=device-link dlto=dlink-time-opt lto
+		MD=generate-dependencies-with-compile MMD=generate-nonsystem-dependencies-with-compile
+		MP=generate-dependency-targets g=debug G=device-debug lineinfo=generate-line-info E=preprocess
+		M=generate-dependencies MM=generate-nonsystem-dependencies cuda optix-ir link lib run dryrun keep save-temps
+		clean=clean-targets v=verbose h=help V=version code-ls=list-gpu-code arch-ls=list-gpu-arch use-local-env
+		noprof=dont-use-profile r=host-relocatable-link astoolspatch=compile-as-tools-patch
+		jobserver no-compress concat objdir-as-tempdir forward-unknown-to-host-compiler use_fast_math O0 O1 O2 O3`
 
-// wholeAlone returns options that do not compile, or have effects beyond an output and a dependency
-// file. Their commands pass through unsplit.
-var wholeAlone = sync.OnceValue(func() []string {
-	return strings.Fields(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies
-	-cuda --cuda -optix-ir --optix-ir -link --link -lib --lib -run --run -dryrun --dryrun -keep --keep -keep-dir --keep-dir
-	-save-temps --save-temps -clean --clean-targets -time --time -v --verbose -h --help -V --version -code-ls --list-gpu-code -arch-ls --list-gpu-arch
-	-odir --output-directory -idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -use-local-env --use-local-env -qpp-config --qpp-config
-	-noprof --dont-use-profile -hls --host-linker-script -fdevice-time-trace --fdevice-time-trace -r --host-relocatable-link -optf --options-file
-	-astoolspatch --compile-as-tools-patch -jobserver --jobserver`)
-})
+	// These do not compile, or have effects beyond an output and a dependency file. Their commands pass
+	// through unsplit.
+	wholeAlone = `E M MM cuda optix-ir link lib run dryrun keep keep-dir save-temps clean time v h V code-ls arch-ls odir
+		idp ddp dp use-local-env qpp-config noprof hls fdevice-time-trace r optf astoolspatch jobserver`
+)
 
-// emits returns the extension of the output that an option selects; "" for any other option.
-func emits(option string) string {
-	switch option {
-	case "-c", "--compile", "-dc", "--device-c", "-dw", "--device-w":
-		return ".o"
-	case "-ptx", "--ptx", "-cubin", "--cubin", "-fatbin", "--fatbin":
-		return "." + strings.TrimLeft(option, "-")
+// optionNames holds the short name of each option, and whether it takes a value.
+var optionNames = sync.OnceValue(func() map[string]Option {
+	names := map[string]Option{}
+	for list, value := range map[string]string{takingValue: "value", flags: ""} {
+		for _, option := range strings.Fields(list) {
+			short, long, _ := strings.Cut(option, "=")
+			names[short] = Option{Name: "-" + short, Value: value}
+			if long != "" {
+				names[long] = names[short]
+			}
+		}
 	}
-	return ""
-}
+	return names
+})
 
 // ReadCommand parses the arguments of nvcc, with option files expanded. The error is the reason why
 // the command passes through to nvcc.
@@ -65,7 +70,7 @@ func ReadCommand(argv []string) (*host.Command, error) {
 		return nil, err
 	}
 	for _, o := range options {
-		if err := r.option(o.Words[len(o.Words)-1], o.Name, o.Value, len(o.Words) == 2); err != nil {
+		if err := r.option(o); err != nil {
 			return nil, err
 		}
 	}
@@ -74,8 +79,9 @@ func ReadCommand(argv []string) (*host.Command, error) {
 
 // Option is an option in an nvcc command line, or a word that is none.
 type Option struct {
-	Words       []string // as written: two if the value is the next word
-	Name, Value string   // split at the first "=", or the two words
+	Words []string // as written: two if the value is the next word
+	Name  string   // up to the first "="; of a known option the short name with one dash
+	Value string   // behind the first "=", or the next word
 }
 
 // SplitOptions groups words into options with their values.
@@ -83,11 +89,15 @@ func SplitOptions(words []string) (options []Option, err error) {
 	for i := 0; i < len(words); i++ {
 		o := Option{Words: words[i : i+1 : i+1]}
 		var joined bool
-		if o.Name, o.Value, joined = strings.Cut(words[i], "="); !joined && slices.Contains(takesValue(), o.Name) {
-			if i++; i == len(words) {
-				return nil, fmt.Errorf("%s has no value", o.Name)
+		o.Name, o.Value, joined = strings.Cut(words[i], "=")
+		if known := optionNames()[strings.TrimLeft(o.Name, "-")]; known.Name != "" && o.Name[0] == '-' {
+			if known.Value != "" && !joined {
+				if i++; i == len(words) {
+					return nil, fmt.Errorf("%s has no value", o.Name)
+				}
+				o.Words, o.Value = words[i-1:i+1:i+1], words[i]
 			}
-			o.Words, o.Value = words[i-1:i+1:i+1], words[i]
+			o.Name = known.Name
 		}
 		options = append(options, o)
 	}
@@ -102,75 +112,83 @@ type commandReader struct {
 	deps   bool     // -MD or -MMD
 	all    bool     // -MD
 	cuda   bool     // -x cu
+
+	options []string // without those that select architectures
 }
 
-// option parses an argument, or an option with its value as the next argument.
-func (r *commandReader) option(arg, name, value string, separate bool) error {
-	once := func(to *string) error {
-		if *to != "" || value == "" {
-			return fmt.Errorf("%s is given twice, or without a value", name)
-		}
-		*to = value
-		return nil
+func (r *commandReader) option(o Option) error {
+	arg, once := o.Words[0], (*string)(nil)
+	if known := optionNames()[strings.TrimPrefix(o.Name, "-")]; known.Name == o.Name && known.Value == "" && o.Name != arg && strings.Contains(arg, "=") {
+		return fmt.Errorf("%s is not taken apart", arg) // a flag with a value
 	}
-	if end := emits(arg); end != "" && !separate {
+	switch o.Name {
+	case "-c", "-dc", "-dw", "-ptx", "-cubin", "-fatbin":
+		end := ".o"
+		if len(o.Name) > 3 {
+			end = "." + o.Name[1:]
+		}
 		if r.emit != "" && r.emit != end {
 			return fmt.Errorf("%s does not go with another kind of output", arg)
 		}
-		r.emit = end
-	}
-	switch {
-	case slices.Contains(wholeAlone(), name):
-		return fmt.Errorf("%s is not taken apart", name)
-	case name == "-o" || name == "--output-file":
-		return once(&r.Output)
-	case name == "-MF" || name == "--dependency-output":
-		return once(&r.Deps)
-	case name == "-MT" || name == "--dependency-target-name":
-		return once(&r.Target)
-	case arg == "-MD" || arg == "--generate-dependencies-with-compile":
-		r.deps, r.all = true, true
-		return nil
-	case arg == "-MMD" || arg == "--generate-nonsystem-dependencies-with-compile":
-		r.deps, r.Own = true, true
-		return nil
-	case arg == "-MP" || arg == "--generate-dependency-targets":
-		r.Phony = true
-		return nil
-	case strings.HasPrefix(arg, "@"):
-		return fmt.Errorf("nvcc knows no %s", arg)
-	case arg == "" || arg == "-":
-		return fmt.Errorf("the argument %q is not understood", arg)
-	case !separate && arg[0] != '-':
-		r.inputs = append(r.inputs, arg)
-		return nil
-	case arg == "-dlink" || arg == "--device-link":
-		r.link = true
-	case strings.Contains(value, "native") && slices.Contains(archOptions, name):
-		return fmt.Errorf("%s=native depends on the GPUs of this machine", name)
-	}
-	r.mode(arg, name, value)
-	if separate {
-		r.Argv = append(r.Argv, name)
-	}
-	r.Argv = append(r.Argv, arg)
-	return nil
-}
-
-// mode records options that select the mode, the source language or the host compiler.
-func (r *commandReader) mode(arg, name, value string) {
-	switch {
-	case name == "-x" || name == "--x":
-		r.cuda = value == "cu"
-	case name == "-ccbin" || name == "--compiler-bindir":
-		r.HostCompiler = value
-	case arg == "-dlto" || arg == "--dlink-time-opt" || arg == "-lto" || arg == "--lto", strings.Contains(value, "lto_"):
-		r.Mode = "lto"
-	case arg == "-dc" || arg == "--device-c", (name == "-rdc" || name == "--relocatable-device-code") && value == "true":
-		if r.Mode == "whole" {
+		if r.emit = end; o.Name == "-dc" && r.Mode == "whole" {
 			r.Mode = "rdc"
 		}
+	case "-o":
+		once = &r.Output
+	case "-MF":
+		once = &r.Deps
+	case "-MT":
+		once = &r.Target
+	case "-MD":
+		r.deps, r.all = true, true
+	case "-MMD":
+		r.deps, r.Own = true, true
+	case "-MP":
+		r.Phony = true
+	case "-dlink":
+		r.link = true
+	case "-arch", "-code", "-gencode":
+		if strings.Contains(o.Value, "native") {
+			return fmt.Errorf("%s=native depends on the GPUs of this machine", arg)
+		}
+		if strings.Contains(o.Value, "lto_") {
+			r.Mode = "lto"
+		}
+	case "-x":
+		r.cuda = o.Value == "cu"
+	case "-ccbin":
+		r.HostCompiler = o.Value
+	case "-dlto", "-lto":
+		r.Mode = "lto"
+	case "-rdc":
+		if o.Value == "true" && r.Mode == "whole" {
+			r.Mode = "rdc"
+		}
+	default:
+		switch {
+		case slices.Contains(strings.Fields(wholeAlone), strings.TrimPrefix(o.Name, "-")):
+			return fmt.Errorf("%s is not taken apart", arg)
+		case strings.HasPrefix(arg, "@"):
+			return fmt.Errorf("nvcc knows no %s", arg)
+		case arg == "" || arg == "-":
+			return fmt.Errorf("the argument %q is not understood", arg)
+		case arg[0] != '-':
+			r.inputs = append(r.inputs, arg)
+			return nil
+		}
 	}
+	switch {
+	case once != nil && (*once != "" || o.Value == ""):
+		return fmt.Errorf("%s is given twice, or without a value", arg)
+	case once != nil:
+		*once = o.Value
+	case o.Name != "-MD" && o.Name != "-MMD" && o.Name != "-MP":
+		r.Argv = append(r.Argv, o.Words...)
+		if o.Name != "-arch" && o.Name != "-code" && o.Name != "-gencode" {
+			r.options = append(r.options, o.Words...)
+		}
+	}
+	return nil
 }
 
 // end checks that the command is complete, and returns it.
@@ -206,25 +224,8 @@ func (r *commandReader) end() (*host.Command, error) {
 		c.Deps = cmp.Or(c.Deps, strings.TrimSuffix(c.Output, path.Ext(c.Output))+".d")
 		c.Target = cmp.Or(c.Target, c.Output)
 	}
-	c.Options = withoutArchs(c.Argv)
+	c.Options = r.options
 	return &c, nil
-}
-
-// archOptions lists the options that select architectures.
-var archOptions = []string{"-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"}
-
-// withoutArchs returns the options of a command except those that select architectures.
-func withoutArchs(argv []string) (options []string) {
-	for i := 1; i < len(argv); i++ {
-		name, _, joined := strings.Cut(argv[i], "=")
-		switch {
-		case !slices.Contains(archOptions, name):
-			options = append(options, argv[i])
-		case !joined:
-			i++
-		}
-	}
-	return options
 }
 
 // endLink is end for a device link. The order of libraries and objects does not matter (11.8 and
@@ -248,6 +249,6 @@ func (r *commandReader) endLink() (*host.Command, error) {
 	if c.Output == "" {
 		c.Output = "a_dlink.o"
 	}
-	c.Options = withoutArchs(c.Argv)
+	c.Options = r.options
 	return &c, nil
 }

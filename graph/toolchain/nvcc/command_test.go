@@ -68,6 +68,8 @@ func TestReadCommandLeaves(t *testing.T) {
 		"nvcc -c a.cu -odir x":              "-odir is not",
 		"nvcc -c a.cu -MD -MMD":             "-MD and -MMD are both",
 		"nvcc -E a.cu":                      "-E is not",
+		"nvcc -c a.cu -MD=false":            "-MD=false is not",
+		"nvcc -c a.cu --options-file=f":     "--options-file=f is not",
 		"nvcc -c a.cu -arch=native":         "GPUs of this machine",
 		"nvcc -c a.cu -gencode arch=native": "GPUs of this machine",
 		"nvcc -c @file a.cu":                "nvcc knows no @file",

@@ -204,8 +204,8 @@ func Packing(flags []string) (packing, others []string) {
 		return nil, flags // nvcc rejects them in the compile
 	}
 	for _, o := range all {
-		switch "-" + strings.TrimLeft(o.Name, "-") {
-		case "-Xfatbin", "-fatbin-options", "-compress-mode", "-no-compress", "-concat":
+		switch o.Name {
+		case "-Xfatbin", "-compress-mode", "-no-compress", "-concat":
 			packing = append(packing, o.Words...)
 		default:
 			others = append(others, o.Words...)

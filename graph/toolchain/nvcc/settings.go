@@ -38,8 +38,7 @@ func ReadSettings(words []string) (Settings, error) {
 		return s, err
 	}
 	for _, o := range options {
-		name := "-" + strings.TrimLeft(o.Name, "-")
-		if !s.architecture(name, o.Value) && !s.output(name, o) && !s.number(name, o.Value) && !s.list(name, o) {
+		if !s.architecture(o.Name, o.Value) && !s.output(o) && !s.number(o.Name, o.Value) && !s.list(o) {
 			s.Flags = append(s.Flags, o.Words...)
 		}
 	}
@@ -75,7 +74,7 @@ func distinct(codes []gencode.Code) (out []gencode.Code) {
 // one.
 func (s *Settings) architecture(name, value string) bool {
 	switch name {
-	case "-gencode", "-generate-code":
+	case "-gencode":
 		var arch, code string
 		for _, m := range generateRE().FindAllStringSubmatch(value, -1) {
 			if m[1] == "arch" {
@@ -85,19 +84,19 @@ func (s *Settings) architecture(name, value string) bool {
 			}
 		}
 		s.generate(arch, code)
-	case "-arch", "-gpu-architecture":
+	case "-arch":
 		s.arch = value
-	case "-code", "-gpu-code":
+	case "-code":
 		s.code = value
-	case "-rdc", "-relocatable-device-code":
+	case "-rdc":
 		if value == "true" && s.Mode == "whole" {
 			s.Mode = "rdc"
 		}
-	case "-dc", "-device-c":
+	case "-dc":
 		if s.Mode == "whole" {
 			s.Mode = "rdc"
 		}
-	case "-dlto", "-dlink-time-opt", "-lto":
+	case "-dlto", "-lto":
 		s.Mode = "lto"
 	default:
 		return false
@@ -119,7 +118,7 @@ func Architectures(words []string) []gencode.Code {
 		}
 		switch {
 		case strings.HasPrefix(w, "-"):
-			s.architecture("-"+strings.TrimLeft(name, "-"), value)
+			s.architecture(optionNames()[strings.TrimLeft(name, "-")].Name, value)
 		// A value of -gencode, wherever the option is.
 		case strings.HasPrefix(w, "arch=") && strings.Contains(w, ",code="):
 			s.architecture("-gencode", w)
@@ -169,17 +168,16 @@ func (s *Settings) archAlone() {
 }
 
 // output parses an option about the output or the dependency file. It reports whether it is one.
-func (s *Settings) output(name string, o Option) bool {
-	switch name {
-	case "-c", "-compile", "-MD", "-generate-dependencies-with-compile", "-MP", "-generate-dependency-targets", "-MF", "-dependency-output", "-MT",
-		"-dependency-target-name", "-x", "-o", "-output-file", "-t", "-threads", "-objdir-as-tempdir":
+func (s *Settings) output(o Option) bool {
+	switch o.Name {
+	case "-c", "-MD", "-MP", "-MF", "-MT", "-x", "-o", "-t", "-objdir-as-tempdir":
 	case "-ptx", "-cubin", "-fatbin":
-		s.Emit = name[1:]
-	case "-ccbin", "-compiler-bindir":
+		s.Emit = o.Name[1:]
+	case "-ccbin":
 		s.CCBin = o.Value
 	case "-forward-unknown-to-host-compiler":
 		s.forward = true
-	case "-optix-ir", "-keep", "-keep-dir", "-save-temps", "-time", "-MMD", "-generate-nonsystem-dependencies-with-compile":
+	case "-optix-ir", "-keep", "-keep-dir", "-save-temps", "-time", "-MMD":
 		s.lose("%s has no counterpart", strings.Join(o.Words, " "))
 	default:
 		return false
@@ -200,15 +198,15 @@ func (s *Settings) number(name, value string) bool {
 	switch name {
 	case "-std":
 		s.Std = value
-	case "-O", "-optimize":
+	case "-O":
 		s.Opt = value
 	case "-O0", "-O1", "-O2", "-O3":
 		s.Opt = name[2:]
-	case "-g", "-debug":
+	case "-g":
 		s.Debug = true
-	case "-G", "-device-debug":
+	case "-G":
 		s.DeviceDebug = true
-	case "-lineinfo", "-generate-line-info":
+	case "-lineinfo":
 		s.LineInfo = true
 	case "-use_fast_math":
 		s.FastMath = true
@@ -231,25 +229,25 @@ func (s *Settings) number(name, value string) bool {
 }
 
 // list parses an option that may be repeated. It reports whether it is one.
-func (s *Settings) list(name string, o Option) bool {
-	word := o.Words[0]
+func (s *Settings) list(o Option) bool {
+	name, word := o.Name, o.Words[0]
 	separate := len(o.Words) == 2
 	switch {
-	case name == "-D" || name == "-define-macro":
+	case name == "-D":
 		s.Defines = append(s.Defines, ReadList(o.Value, false)...)
 	case strings.HasPrefix(word, "-D") && !separate:
 		s.Defines = append(s.Defines, ReadList(word[2:], false)...)
-	case name == "-isystem" || name == "-system-include":
+	case name == "-isystem":
 		s.System = append(s.System, ReadList(o.Value, true)...)
 	case strings.HasPrefix(word, "-isystem") && !separate:
 		s.System = append(s.System, ReadList(strings.TrimPrefix(word, "-isystem"), true)...)
-	case name == "-I" || name == "-include-path":
+	case name == "-I":
 		s.Includes = append(s.Includes, ReadList(o.Value, true)...)
 	case strings.HasPrefix(word, "-I") && !separate:
 		s.Includes = append(s.Includes, ReadList(word[2:], true)...)
-	case name == "-Xcompiler" || name == "-compiler-options":
+	case name == "-Xcompiler":
 		s.Host = append(s.Host, optfile.SplitCommas(o.Value)...)
-	case name == "-Xptxas" || name == "-ptxas-options":
+	case name == "-Xptxas":
 		s.PTXAS = append(s.PTXAS, optfile.SplitCommas(o.Value)...)
 	case name == "-Xcicc":
 		s.CICC = append(s.CICC, optfile.SplitCommas(o.Value)...)
