@@ -78,7 +78,10 @@ func (b *builder) take(t *target, p toolchain.Plan) {
 func (b *builder) emit(t *target, a *graph.Action) {
 	a.Target, a.Pos = t.Label, graph.Pos(t.Pos)
 	a.Memory, a.Pool = max(a.Memory, t.Memory), a.Kind.Info().Pool
-	b.nativeCPU(a)
+	if b.facts.NativeCPU != "" && len(a.Tools) > 0 &&
+		(host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(b.facts.NVCCFlags)) {
+		a.Tools = append(slices.Clip(a.Tools), NativeTool)
+	}
 	for i, o := range a.Outputs {
 		if id, dup := b.graph.Producer(o); dup {
 			b.twice(t, b.graph.Actions[id], a, o)
@@ -106,16 +109,6 @@ func (b *builder) twice(t *target, w, a *graph.Action, file string) {
 // NativeTool names this machine's processor among the tools of an action that generates code for
 // it.
 const NativeTool = "native CPU"
-
-// nativeCPU adds this machine's processor to the tools of an action that generates code for it.
-func (b *builder) nativeCPU(a *graph.Action) {
-	if b.facts.NativeCPU == "" || len(a.Tools) == 0 {
-		return
-	}
-	if host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(b.facts.NVCCFlags) {
-		a.Tools = append(slices.Clip(a.Tools), NativeTool)
-	}
-}
 
 // instances returns the targets that a label refers to: one target, or every instance of a matrix
 // module.

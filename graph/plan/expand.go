@@ -16,23 +16,7 @@ func (b *builder) expand(t *target) toolchain.Codes {
 	for _, code := range t.Gencode.Code {
 		c.Add(b.expandOne(t, code, t.Attr("gencode"))...)
 	}
-	b.expandPartitions(t)
-	b.checkFamilies(t, c, t.Attr("gencode"))
-	b.checkSpoken(t)
-	t.unbuilt = b.lacking(t, c)
-	spirv := func(code gencode.Code) bool { return code.Name == gencode.SPIRVTarget }
-	if t.Kind == manifest.Module && slices.ContainsFunc(c.GFX, spirv) {
-		b.problems.Errorf(t.Attr("gencode"), "Name the processors, or generic ones such as gfx11-generic.", "%s ships %s, of which a module has no file", t.Label, gencode.SPIRVTarget)
-	}
-	if len(c.Shipped())+len(c.LTO) == 0 && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
-		c = b.inheritCodes(t)
-	}
-	return c
-}
-
-// expandPartitions does what expand does, for partitions with code of their own.
-func (b *builder) expandPartitions(t *target) {
-	for _, s := range t.Sources {
+	for _, s := range t.Sources { // partitions with code of their own
 		if _, known := t.Parts[s.Partition]; s.Code == nil || known {
 			continue
 		}
@@ -46,6 +30,17 @@ func (b *builder) expandPartitions(t *target) {
 		t.Parts[s.Partition] = c
 		b.checkFamilies(t, c, s.AttrPos["code"])
 	}
+	b.checkFamilies(t, c, t.Attr("gencode"))
+	b.checkSpoken(t)
+	t.unbuilt = b.lacking(t, c)
+	spirv := func(code gencode.Code) bool { return code.Name == gencode.SPIRVTarget }
+	if t.Kind == manifest.Module && slices.ContainsFunc(c.GFX, spirv) {
+		b.problems.Errorf(t.Attr("gencode"), "Name the processors, or generic ones such as gfx11-generic.", "%s ships %s, of which a module has no file", t.Label, gencode.SPIRVTarget)
+	}
+	if len(c.Shipped())+len(c.LTO) == 0 && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
+		c = b.inheritCodes(t)
+	}
+	return c
 }
 
 // lacking returns why this machine cannot build a target that another vendor's machine can, or "".

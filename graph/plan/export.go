@@ -67,24 +67,16 @@ type Links struct {
 	Flags manifest.Pos
 }
 
-// exports returns the exports of all targets.
-func (b *builder) exports() (all []Export) {
-	if !b.options.Exports {
-		return nil
-	}
-	for _, t := range b.order {
-		if t.unbuilt == "" && t.Kind != manifest.Generate {
-			all = append(all, b.export(t))
-		}
-	}
-	return all
-}
-
+// export returns the export of a target.
 func (b *builder) export(t *target) Export {
 	e := Export{Label: t.Label, Name: strings.ReplaceAll(t.Name, "/", "."), Kind: t.Kind, Pos: t.Pos, File: t.File, Headers: t.PublicHeaders}
 	switch {
 	case t.Kind == manifest.Module:
-		e.Artifacts = b.artifacts(t)
+		for _, o := range t.node.Outputs { // without the files that only programs of the project link
+			if strings.HasPrefix(o, b.build.Out("modules")+"/") {
+				e.Artifacts = append(e.Artifacts, o)
+			}
+		}
 	case t.Kind == manifest.Executable || t.Shared:
 		if e.Shared = t.Shared; t.Shared {
 			e.Links = Links{Runtime: t.CudaRT, CUDA: !t.IsAMD() && b.usesCUDA(t, b.walk.linkage(t))}
@@ -117,18 +109,6 @@ func (b *builder) export(t *target) Export {
 	return e
 }
 
-// artifacts returns the files of a module, its manifest last, without the files that only programs
-// of the project link.
-func (b *builder) artifacts(t *target) (files []string) {
-	modules := b.build.Out("modules") + "/"
-	for _, o := range t.node.Outputs {
-		if strings.HasPrefix(o, modules) {
-			files = append(files, o)
-		}
-	}
-	return files
-}
-
 // exportStatic sets what a link with a static library adds. Dependencies are named once, by their
 // dependent.
 func (b *builder) exportStatic(t *target, e *Export) {
@@ -146,7 +126,7 @@ func (b *builder) exportStatic(t *target, e *Export) {
 		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
 	}
 	if own.LTO && !e.Links.AMD {
-		e.Links.Arithmetic, e.Links.Floats = b.exportFloats(t)
+		e.Links.Arithmetic, e.Links.Floats = exportFloats(t)
 	}
 	if k := b.nvidia.info; e.Links.CUDA {
 		e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
@@ -158,7 +138,7 @@ func (b *builder) exportStatic(t *target, e *Export) {
 // project.
 func (b *builder) checkLibDirs(t *target, e *Export) {
 	for _, dir := range t.LibDirs {
-		if b.inProject(dir) {
+		if inProject(dir) {
 			e.InTree = true
 			e.Fault, e.FaultPos = "lib_dirs "+dir+" is in the project, and what -l finds there is not installed. Declare the library as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
 		}
@@ -171,7 +151,7 @@ func (b *builder) checkLoaded(t *target, e *Export) {
 	l := b.walk.linkage(t)
 	for _, lib := range l.libs {
 		for _, file := range b.facts.Libs[lib] {
-			if dir := path.Dir(file); b.inProject(dir) && slices.Contains(l.libDirs, dir) && path.Ext(file) != ".a" {
+			if dir := path.Dir(file); inProject(dir) && slices.Contains(l.libDirs, dir) && path.Ext(file) != ".a" {
 				e.InTree = true
 				e.Fault, e.FaultPos = file+" is loaded from lib_dirs of the project, and is not installed. Declare it as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
 			}
@@ -181,7 +161,7 @@ func (b *builder) checkLoaded(t *target, e *Export) {
 
 // exportFloats returns the options of CUDA 13's nvlink for the LTO-IR of t, whichever toolkit
 // compiled it, and the nvcc options that it was compiled with.
-func (b *builder) exportFloats(t *target) (arithmetic string, options []string) {
+func exportFloats(t *target) (arithmetic string, options []string) {
 	f := t.FloatOptions()
 	if f == toolchain.DefaultFloats {
 		return "", nil
@@ -224,6 +204,6 @@ func (e *Export) needLibraries(t *target) {
 }
 
 // inProject reports whether p is a path in the project.
-func (b *builder) inProject(p string) bool {
+func inProject(p string) bool {
 	return !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../")
 }

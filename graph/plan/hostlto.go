@@ -3,10 +3,8 @@ package plan
 import (
 	"fmt"
 
-	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // Host LTO (attribute host_lto): C and C++ sources are compiled to the compiler's intermediate
@@ -22,15 +20,6 @@ func linkLTO(t *target, l linkage) string {
 		}
 	}
 	return ""
-}
-
-// ltoCompile returns the options that compile a source to intermediate code.
-func (b *builder) ltoCompile(t *target, s manifest.Source, compiler toolchain.Tool) []string {
-	if hostLTO(t) == "" || !isHost(s) {
-		return nil
-	}
-	b.checkHostLTO(t, compiler)
-	return b.lto(t.HostLTO).Compile(t.Folder() + "/" + b.build.InTree(s.Path))
 }
 
 func (b *builder) lto(kind string) host.LTO {
@@ -84,20 +73,6 @@ func (b *builder) members(t *target) []string {
 		}
 	}
 	return append(device, host...)
-}
-
-// ltoArchive makes the archive action of t use an archiver that can index the symbols in
-// intermediate code.
-func (b *builder) ltoArchive(t *target, a *graph.Action, members []string) {
-	if hostLTO(t) == "" {
-		return
-	}
-	lto := b.facts.HostLTO
-	a.Tools = []string{"lto-ar"}
-	a.Argv = host.Archive(lto.AR.Path, t.File, members)
-	if lto.Plugin != "" {
-		a.Argv, a.Work.Response = append([]string{lto.AR.Path, "--plugin", lto.Plugin, "qcsD", t.File}, members...), toolchain.AtFile(5)
-	}
 }
 
 func (b *builder) checkCompiler(t *target) {

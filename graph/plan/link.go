@@ -46,7 +46,15 @@ func (b *builder) library(t *target) {
 	members = append(members, embeds...)
 	if t.DeviceLink {
 		if !t.IsAMD() {
-			b.checkClosedBehind(t)
+			// The link of t cannot use device code that is linked already.
+			for _, u := range b.walk.reached(t) {
+				if u.DeviceLink && !u.Shared && slices.ContainsFunc(u.Sources, toolchain.IsRelocatable) {
+					b.problems.Bothf(t.Attr("device_link"), u.Attr("device_link"), u.Label+" has it too",
+						"Drop it from "+u.Label+": the device link of "+t.Label+" then has its code.",
+						"%s depends on %s, and both have device_link: the device code of %s is linked already, and no other link can use it",
+						t.Label, u.Label, u.Label)
+				}
+			}
 		}
 		if t.dlink = b.deviceLink(t, b.walk.linkage(t)).Device; t.dlink != "" {
 			members = append(members, t.dlink)
@@ -59,7 +67,12 @@ func (b *builder) library(t *target) {
 		Inputs: members, Outputs: []string{t.File}, Tools: []string{"ar"},
 		Work: graph.Work{Response: toolchain.AtFile(3)},
 	}
-	b.ltoArchive(t, a, members)
+	if lto := b.facts.HostLTO; hostLTO(t) != "" { // by an archiver that indexes intermediate code
+		a.Tools, a.Argv = []string{"lto-ar"}, host.Archive(lto.AR.Path, t.File, members)
+		if lto.Plugin != "" {
+			a.Argv, a.Work.Response = append([]string{lto.AR.Path, "--plugin", lto.Plugin, "qcsD", t.File}, members...), toolchain.AtFile(5)
+		}
+	}
 	b.emit(t, a)
 	t.node.Outputs = []string{t.File}
 }
@@ -267,19 +280,6 @@ func (b *builder) checkClosed(t *target) {
 					"%s is device-linked into both %s and %s", u.Label, other.Label, s.Label)
 			}
 			inside[u] = s
-		}
-	}
-}
-
-// checkClosedBehind rejects a static library with a device link of its own that depends on another
-// one. The link of t cannot use device code that is linked already.
-func (b *builder) checkClosedBehind(t *target) {
-	for _, u := range b.walk.reached(t) {
-		if u.DeviceLink && !u.Shared && slices.ContainsFunc(u.Sources, toolchain.IsRelocatable) {
-			b.problems.Bothf(t.Attr("device_link"), u.Attr("device_link"), u.Label+" has it too",
-				"Drop it from "+u.Label+": the device link of "+t.Label+" then has its code.",
-				"%s depends on %s, and both have device_link: the device code of %s is linked already, and no other link can use it",
-				t.Label, u.Label, u.Label)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"slices"
@@ -15,11 +16,22 @@ import (
 
 // module plans the artifacts of one module instance, its manifest and its embedding.
 func (b *builder) module(t *target) {
-	vendor := b.vendorOf(t)
-	if !b.checkEmits(t, vendor.info.Emits) {
+	vendor, ok := b.vendorOf(t), true
+	for _, kind := range t.Emit {
+		if emits := vendor.info.Emits; !slices.Contains(emits, kind) {
+			b.problems.Errorf(t.Attr("emit"), "It can emit "+strings.Join(emits, ", ")+".", "%s ships %s, of which there is no %s", t.Label, t.Vendor(), kind)
+			ok = false
+		}
+	}
+	if !ok {
 		return
 	}
-	b.checkMixed(t)
+	// LTO-IR is compiled relocatable, and one command compiles all code alike. Compiled in mode whole,
+	// LTO-IR lacks the functions that other code would call (12.4).
+	if other := slices.Concat(t.Codes.SASS, t.Codes.PTX); slices.Contains(t.Emit, "fatbin") && len(t.Codes.LTO) > 0 && len(other) > 0 {
+		b.problems.Errorf(t.Attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
+			"%s would hold %s and %s in one fatbin", t.Label, toolchain.Spell(other), toolchain.Spell(t.Codes.LTO))
+	}
 	r := toolchain.ModuleRequest{Build: b.build, Sources: b.sources(t), Target: &t.Target}
 	// The files of all other kinds are made from one source each.
 	linked := func(kind string) bool { return kind != "ltoir" && kind != "bitcode" }
@@ -39,29 +51,6 @@ func (b *builder) module(t *target) {
 	}
 }
 
-// checkEmits rejects kinds of the other vendor.
-func (b *builder) checkEmits(t *target, emits []string) bool {
-	ok := true
-	for _, kind := range t.Emit {
-		if !slices.Contains(emits, kind) {
-			b.problems.Errorf(t.Attr("emit"), "It can emit "+strings.Join(emits, ", ")+".", "%s ships %s, of which there is no %s", t.Label, t.Vendor(), kind)
-			ok = false
-		}
-	}
-	return ok
-}
-
-// checkMixed rejects a fatbin of LTO-IR and other code. LTO-IR is compiled relocatable, and one
-// command compiles both alike. Compiled in mode whole, LTO-IR lacks the functions that other code
-// would call (12.4).
-func (b *builder) checkMixed(t *target) {
-	other := slices.Concat(t.Codes.SASS, t.Codes.PTX)
-	if slices.Contains(t.Emit, "fatbin") && len(t.Codes.LTO) > 0 && len(other) > 0 {
-		b.problems.Errorf(t.Attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
-			"%s would hold %s and %s in one fatbin", t.Label, toolchain.Spell(other), toolchain.Spell(t.Codes.LTO))
-	}
-}
-
 // describe plans the manifest of a module instance: modules/gemm.f16.64.json. Its head holds what
 // is known at plan time; the rest is read from the artifacts. The action's arguments are the files
 // with the symbols of LTO-IR, one for each such toolchain.Artifact.
@@ -70,7 +59,39 @@ func (b *builder) describe(t *target, arts []toolchain.Artifact) {
 		return // a problem was reported
 	}
 	out := b.build.Out("modules", t.InstanceName()+".json")
-	m := b.known(t)
+	info, floats, own := b.vendorOf(t).info, t.FloatOptions(), manifest.Source{Flags: &t.Flags}
+	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
+		own = t.Sources[i]
+	}
+	m := modinfo.Manifest{
+		Schema: modinfo.Schema, Module: cmp.Or(t.Base, t.Name), Variant: map[string]string{}, Mode: t.Mode,
+		Compiler: info.Compiler, HostCompiler: info.HostCompiler,
+		Options: modinfo.Options{
+			Std: t.DeviceStd, Opt: info.Opt.Of(&t.Target, t.AnySource()),
+			Defines:  b.build.Local(toolchain.Defines(own.Defines)),
+			Includes: b.build.Local(slices.Concat(t.Includes, t.PrivateIncludes)),
+			ArchList: b.build.Local(toolchain.CodeNames(t.Gencode.ArchList)), FastMath: t.FastMath,
+			FTZ: floats.FTZ, PrecDiv: floats.PrecDiv, PrecSqrt: floats.PrecSqrt, FMAD: floats.FMAD,
+			MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug,
+			LineInfo: t.LineInfo, Flags: vendors.Flags(b.build, own.Flags),
+		},
+	}
+	for _, v := range t.Matrix {
+		m.Variant[v.Name] = v.Value
+	}
+	for _, s := range t.Sources { // partitions, in order of their first source
+		if s.Partition == "" {
+			continue
+		}
+		i := slices.IndexFunc(m.Partitions, func(p modinfo.Partition) bool { return p.Name == s.Partition })
+		if i < 0 {
+			i = len(m.Partitions)
+			m.Partitions = append(m.Partitions, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Std: s.Std,
+				Opt: info.Opt.Of(&t.Target, s), Defines: b.build.Local(toolchain.Defines(s.Defines)),
+				Includes: b.build.Local(s.Includes), Flags: vendors.Flags(b.build, s.Flags)})
+		}
+		m.Partitions[i].Sources = append(m.Partitions[i].Sources, s.Path)
+	}
 	a := &graph.Action{Kind: graph.Manifest, Name: path.Base(out), Mode: t.Mode, Argv: []string{"manifest"}, Outputs: []string{out}}
 	var symbols []string
 	for _, art := range arts {
@@ -88,52 +109,4 @@ func (b *builder) describe(t *target, arts []toolchain.Artifact) {
 	a.Work.Manifest, a.Inputs = &head, append(a.Inputs, symbols...)
 	b.emit(t, a)
 	t.node.Outputs = append(t.node.Outputs, out)
-}
-
-// known returns the part of the manifest of t that is known at plan time.
-func (b *builder) known(t *target) modinfo.Manifest {
-	m := modinfo.Manifest{
-		Schema: modinfo.Schema, Module: t.Base, Variant: map[string]string{}, Mode: t.Mode,
-		Options: b.moduleOptions(t), Partitions: b.partitions(t),
-		Compiler: b.vendorOf(t).info.Compiler, HostCompiler: b.vendorOf(t).info.HostCompiler,
-	}
-	if m.Module == "" {
-		m.Module = t.Name
-	}
-	for _, v := range t.Matrix {
-		m.Variant[v.Name] = v.Value
-	}
-	return m
-}
-
-func (b *builder) moduleOptions(t *target) modinfo.Options {
-	own := manifest.Source{Flags: &t.Flags}
-	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
-		own = t.Sources[i]
-	}
-	f := t.FloatOptions()
-	return modinfo.Options{
-		Std: t.DeviceStd, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, t.AnySource()), Defines: b.build.Local(toolchain.Defines(own.Defines)), Includes: b.build.Local(slices.Concat(t.Includes, t.PrivateIncludes)),
-		ArchList: b.build.Local(toolchain.CodeNames(t.Gencode.ArchList)), FastMath: t.FastMath,
-		FTZ: f.FTZ, PrecDiv: f.PrecDiv, PrecSqrt: f.PrecSqrt, FMAD: f.FMAD,
-		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: vendors.Flags(b.build, own.Flags),
-	}
-}
-
-// partitions returns the groups of sources with settings of their own, in order of their first
-// source.
-func (b *builder) partitions(t *target) []modinfo.Partition {
-	var out []modinfo.Partition
-	for _, s := range t.Sources {
-		if s.Partition == "" {
-			continue
-		}
-		i := slices.IndexFunc(out, func(p modinfo.Partition) bool { return p.Name == s.Partition })
-		if i < 0 {
-			i = len(out)
-			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Std: s.Std, Opt: b.vendorOf(t).info.Opt.Of(&t.Target, s), Defines: b.build.Local(toolchain.Defines(s.Defines)), Includes: b.build.Local(s.Includes), Flags: vendors.Flags(b.build, s.Flags)})
-		}
-		out[i].Sources = append(out[i].Sources, s.Path)
-	}
-	return out
 }

@@ -81,7 +81,10 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 		return nil
 	}
 	if b.problems.CheckDepends(&t.Target, s.Flags.Host); !t.IsAMD() {
-		o.LTO = b.ltoCompile(t, s, cc)
+		if hostLTO(t) != "" && isHost(s) {
+			b.checkHostLTO(t, cc)
+			o.LTO = b.lto(t.HostLTO).Compile(t.Folder() + "/" + b.build.InTree(s.Path))
+		}
 	} else if t.HostLTO != "" {
 		b.problems.Errorf(t.Attr("host_lto"), "Remove it, or put the host sources into a library of their own without AMD code.", "%s ships AMD code, whose link has no host_lto", t.Label)
 	}

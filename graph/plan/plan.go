@@ -54,7 +54,12 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	if err := b.graph.Seal(); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	made.Graph, made.Exports = b.graph, b.exports()
+	made.Graph = b.graph
+	for _, t := range b.order {
+		if o.Exports && t.unbuilt == "" && t.Kind != manifest.Generate {
+			made.Exports = append(made.Exports, b.export(t))
+		}
+	}
 	return made
 }
 
