@@ -71,10 +71,12 @@ func ofToolkit(name string) bool {
 const missingPart = `%s is a part of the CUDA toolkit that is not installed: install the toolkit's package of it ` +
 	`(development files), or name it in parts of toolchain "cuda" where that has from = "pypi"`
 
+var systemDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}
+
 // misspelt returns a library that the link searches whose name differs by one character from name,
 // or "".
 func (f *Failure) misspelt(name string) string {
-	dirs := []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}
+	dirs := slices.Clone(systemDirs)
 	for _, arg := range f.Action.Argv {
 		if dir, ok := strings.CutPrefix(arg, "-L"); ok {
 			dirs = append(dirs, f.abs(dir))
@@ -133,7 +135,14 @@ func (f *Failure) libraries(names []string) (help []string) {
 		case files != nil:
 			help = append(help, fmt.Sprintf("%s is there: declare it as a prebuilt, and add that to the deps of %s in place of -l%s", files[0], f.Action.Target, name))
 		default:
-			if real := withoutLink(name); real != "" {
+			var real string // a shared library that exists only with its version in its name
+			for _, dir := range append(slices.Clone(systemDirs), "/usr/local/lib") {
+				found, _ := filepath.Glob(filepath.Join(dir, "lib"+name+".so.*"))
+				if _, err := os.Stat(filepath.Join(dir, "lib"+name+".so")); err != nil && found != nil && real == "" {
+					real = slices.Min(found)
+				}
+			}
+			if real != "" {
 				help = append(help, fmt.Sprintf("%s is there, but not the lib%s.so that links take: install the development package of the library", real, name))
 			} else if near := f.misspelt(name); near != "" {
 				help = append(help, fmt.Sprintf("no library is called %s; did you mean %q in the libs of %s?", name, near, f.Action.Target))
@@ -154,19 +163,6 @@ func (f *Failure) target(name string) string {
 		for _, o := range a.Outputs {
 			if base := path.Base(o); base == "lib"+name+".a" || base == "lib"+name+".so" {
 				return a.Target
-			}
-		}
-	}
-	return ""
-}
-
-// withoutLink returns a shared library of the system that exists only with its version in its name.
-func withoutLink(name string) string {
-	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"} {
-		if found, _ := filepath.Glob(filepath.Join(dir, "lib"+name+".so.*")); len(found) > 0 {
-			slices.Sort(found)
-			if _, err := os.Stat(filepath.Join(dir, "lib"+name+".so")); err != nil {
-				return found[0]
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 	p.Lines = host.RecordsLines(c.Argv)
 	env := k.Environ()
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Archs: c.Archs, Mode: c.Mode, Argv: c.Argv, Env: env, Inputs: []string{c.Source},
-		Outputs: []string{r.Output + ".o"}, Depfile: r.Depfile, Tools: []string{"hip"}, Work: graph.Work{Driver: &graph.Driver{}}}
+		Outputs: []string{r.Output + ".o"}, Depfile: r.Depfile, Tools: []string{Tool}, Work: graph.Work{Driver: &graph.Driver{}}}
 	id := cmp.Or(c.ID, clang.ID(r.Label, r.Source, r.Variant))
 	passes.Split(toolchain.Unit{Whole: whole, Env: env, Dir: r.Dir, ID: id, Lines: p.Lines, Plan: &p.Plan}, codes)
 	if c.Deps == "" {
@@ -60,7 +60,7 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 // compiles.
 func (k *Toolchain) learnCommand(r toolchain.CommandRequest, codes []gencode.Code) (*Passes, []gencode.Code, error) {
 	argv := r.Command.Argv
-	q := toolchain.Question{Tool: "hip", Args: clang.Query(argv, "", r.Command.Source, r.Output+".o")}
+	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Args: clang.Query(argv, "", r.Command.Source, r.Output+".o")}
 	isID := func(a string) bool { return strings.HasPrefix(a, clang.CUID) }
 	if i := slices.IndexFunc(argv, isID); i >= 0 { // the driver may print a message about it
 		q.Args = append(q.Args, argv[i])

@@ -122,16 +122,6 @@ func archOfPass(argv []string) string {
 
 const bundlerName = "clang-offload-bundler"
 
-// prefixOf returns the prefix of a bundle's targets before the architecture; "" if it has none.
-func prefixOf(b Bundle) string {
-	for _, t := range b.Targets {
-		if arch := b.Arch(t); arch != "" {
-			return strings.TrimSuffix(t, arch)
-		}
-	}
-	return ""
-}
-
 // bundler reports whether a command writes a bundle.
 func bundler(argv []string) bool {
 	return path.Base(argv[0]) == bundlerName && !slices.Contains(argv, "-unbundle") && !slices.Contains(argv, "--unbundle")
@@ -212,7 +202,12 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 		case bundler(s):
 			l.Bundle = learnBundle(s)
 		case base == bundlerName && l.prefix == "":
-			l.prefix = prefixOf(learnBundle(s))
+			b := learnBundle(s)
+			for _, t := range b.Targets {
+				if arch := b.Arch(t); arch != "" && l.prefix == "" {
+					l.prefix = strings.TrimSuffix(t, arch)
+				}
+			}
 		case base == "lld" || base == "ld.lld" && slices.ContainsFunc(s, func(a string) bool { return strings.HasPrefix(a, "-plugin-opt=mcpu=gfx") }):
 			links = append(links, s)
 		case slices.Contains(s, toolchain.AskOutput):

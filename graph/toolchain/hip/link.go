@@ -95,7 +95,15 @@ func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 	}
 	l.Host, l.Command = r.WithObjects(objects), []string{h.Link.Clang}
 	if t.CudaRT != "none" {
-		l.Options = h.runtimeArgs()
+		for _, d := range h.LibDirs { // as hipcc does
+			l.Options = append(l.Options, "-L"+d)
+			if d != "/usr/lib" {
+				l.Options = append(l.Options, host.ForLinker("-rpath", d)...)
+			}
+		}
+		if l.Options = append(l.Options, h.Libs...); !slices.Contains(l.Options, "-lamdhip64") {
+			l.Options = append(l.Options, "-lamdhip64")
+		}
 	}
 	l.Work.Response = toolchain.AtFile(1)
 	return l
@@ -269,22 +277,6 @@ func (h *link) symbols() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// runtimeArgs returns the arguments that link HIP's runtime, as hipcc does.
-func (h *link) runtimeArgs() []string {
-	var argv []string
-	for _, d := range h.LibDirs {
-		argv = append(argv, "-L"+d)
-		if d != "/usr/lib" {
-			argv = append(argv, host.ForLinker("-rpath", d)...)
-		}
-	}
-	argv = append(argv, h.Libs...)
-	if !slices.Contains(argv, "-lamdhip64") {
-		argv = append(argv, "-lamdhip64")
-	}
-	return argv
 }
 
 // whole makes the host link one command of hipcc, which links device and host code. It returns

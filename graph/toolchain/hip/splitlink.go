@@ -74,23 +74,18 @@ func (l *Link) Split(u toolchain.Unit, dir, object string, flags, symbols []stri
 // entries that the host objects list.
 func (l *Link) SplitNew(u toolchain.Unit, dir, object, wrapper string, flags []string, code map[string]Bitcode) {
 	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, code))
-	module := dir + "/linked.bc"
-	a := u.Action(graph.HostPart, []string{wrapper, "--triple=" + l.hostTriple(), "--kind=hip", bundle, "-o", module}, module)
+	module, triple := dir+"/linked.bc", "x86_64-pc-linux-gnu"
+	for _, a := range l.Wrapper {
+		if host, ok := strings.CutPrefix(a, "--host-triple="); ok {
+			triple = host
+		}
+	}
+	a := u.Action(graph.HostPart, []string{wrapper, "--triple=" + triple, "--kind=hip", bundle, "-o", module}, module)
 	a.Inputs, a.Archs, a.Transient = []string{bundle}, u.Whole.Archs, true
 	u.Emit(a)
 	a = u.Action(graph.HostPart, []string{l.Clang, "-c", "-fPIC", module, "-o", object}, object)
 	a.Inputs, a.Archs = []string{module}, u.Whole.Archs
 	u.Emit(a)
-}
-
-// hostTriple returns the wrapper's --host-triple.
-func (l *Link) hostTriple() string {
-	for _, a := range l.Wrapper {
-		if triple, ok := strings.CutPrefix(a, "--host-triple="); ok {
-			return triple
-		}
-	}
-	return "x86_64-pc-linux-gnu"
 }
 
 // AskWrapper returns the dry run query for the wrapper of a link by the new driver.

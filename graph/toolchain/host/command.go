@@ -137,7 +137,14 @@ func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 	r := commandReader{output: output, depfile: depfile}
 	r.Tool, r.Argv = "cxx", argv[:1:1]
 	for i := 1; i < len(argv); i++ {
-		arg, value := parted(argv[i])
+		arg, value := argv[i], ""
+		for _, o := range []string{"-MF", "-MT", "-MQ", "-x", "-o"} { // the value may be joined
+			// Other options also begin with -o, so that one must end in .o.
+			if joined, ok := strings.CutPrefix(arg, o); ok && (o != "-o" || strings.HasSuffix(arg, ".o")) {
+				arg, value = o, joined
+				break
+			}
+		}
 		if value == "" && slices.Contains(takesValue(), arg) {
 			if i++; i == len(argv) {
 				return nil, fmt.Errorf("%s has no value", arg)
@@ -149,17 +156,6 @@ func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 		}
 	}
 	return r.end()
-}
-
-// parted splits an option from a value that is joined to it. Other options also begin with -o, so
-// that one must end in .o.
-func parted(arg string) (option, value string) {
-	for _, o := range []string{"-MF", "-MT", "-MQ", "-x", "-o"} {
-		if strings.HasPrefix(arg, o) && (o != "-o" || strings.HasSuffix(arg, ".o")) {
-			return o, arg[len(o):]
-		}
-	}
-	return arg, ""
 }
 
 type commandReader struct {
@@ -255,7 +251,12 @@ func (r *commandReader) end() (*Command, error) {
 	c.Argv = append(c.Argv, "-MD", "-MF", r.depfile)
 	c.named = r.target
 	if isGPU {
-		c.Argv = withoutTargets(c.Argv)
+		for i := 0; i < len(c.Argv); i++ { // without the options for the target of the dependency file
+			if n := map[string]int{"-MT": 2, "-MQ": 2, "-MP": 1}[c.Argv[i]]; n > 0 {
+				c.Argv = slices.Delete(c.Argv, i, i+n)
+				i--
+			}
+		}
 	}
 	c.Options = slices.DeleteFunc(slices.Clone(c.Argv), isArch)
 	if r.deps {

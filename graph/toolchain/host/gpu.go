@@ -71,17 +71,3 @@ func (r *commandReader) isGPU() (bool, error) {
 	}
 	return true, nil
 }
-
-// withoutTargets removes the options for the target of the dependency file.
-func withoutTargets(argv []string) (out []string) {
-	for i := 0; i < len(argv); i++ {
-		switch argv[i] {
-		case "-MT", "-MQ":
-			i++
-		case "-MP":
-		default:
-			out = append(out, argv[i])
-		}
-	}
-	return out
-}

@@ -178,7 +178,11 @@ func ReadPTXAS(printed string) (rest string, functions []Function) {
 		last = &functions[len(functions)-1]
 	}
 	for line := range strings.Lines(printed) {
-		msg, isInfo := infoOf(line)
+		msg, isInfo := strings.CutPrefix(line, "ptxas info")
+		if isInfo {
+			msg, isInfo = strings.CutPrefix(strings.TrimLeft(msg, " "), ": ")
+			msg = strings.TrimRight(msg, "\r\n")
+		}
 		var name string
 		switch {
 		case isInfo && scan(msg, "Compiling entry function %s for %s", &name, &arch):
@@ -203,16 +207,6 @@ func ReadPTXAS(printed string) (rest string, functions []Function) {
 		functions[i].Arch = arch // a function before the first kernel, too
 	}
 	return keep.String(), functions
-}
-
-// infoOf returns the message of a line that ptxas prints as info.
-func infoOf(line string) (msg string, ok bool) {
-	line, ok = strings.CutPrefix(line, "ptxas info")
-	if !ok {
-		return "", false
-	}
-	msg, ok = strings.CutPrefix(strings.TrimLeft(line, " "), ": ")
-	return strings.TrimRight(msg, "\r\n"), ok
 }
 
 func scan(text, format string, into ...any) bool {

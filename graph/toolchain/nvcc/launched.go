@@ -75,7 +75,7 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 		whole.Work.Link = &graph.Link{LTO: c.Mode == "lto"}
 		ask = slices.Concat(c.Argv, []string{"-o", output, toolchain.QueryInput})
 	}
-	q := toolchain.Question{Tool: "nvcc", Args: Query(ask, c.Source, output, r.Depfile)}
+	q := toolchain.Question{Tool: "nvcc", By: "nvcc --dryrun", Args: Query(ask, c.Source, output, r.Depfile)}
 	run, known := r.Answers.Runs[q.Key()]
 	p.HostCXX, p.Installed = k.HostCXX.Path, k.Root
 	if p.Programs, p.Path = searched(run.Text); known && run.Error == "" && p.Path == "" {
@@ -91,7 +91,11 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 		if err == nil {
 			s := NewSplit(u, k.Toolkit, passes.Env)
 			p.Printed = passes.Said
-			if err = s.Link(passes, slicesOf(c.Linked)); err == nil {
+			var files []File
+			for i, in := range c.Linked { // a file that is linked twice has one slice
+				files = append(files, File{Path: in, Slice: fmt.Sprint(slices.Index(c.Linked[:i+1], in), path.Ext(in))})
+			}
+			if err = s.Link(passes, files); err == nil {
 				p.Order = s.ordered(c)
 			}
 		}
@@ -119,15 +123,6 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 	s.Compile(passes)
 	p.Printed, p.Order = passes.Said, s.ordered(c)
 	return p
-}
-
-// slicesOf returns the inputs of a device link with the names of their slices. A file that is linked
-// twice has one slice.
-func slicesOf(linked []string) (files []File) {
-	for i, in := range linked {
-		files = append(files, File{Path: in, Slice: fmt.Sprint(slices.Index(linked[:i+1], in), path.Ext(in))})
-	}
-	return files
 }
 
 // searched returns the folder of the toolkit's programs, and the PATH in which nvcc finds its host

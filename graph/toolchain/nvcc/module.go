@@ -143,7 +143,15 @@ func (k *Toolchain) emitFormats(b *toolchain.Build, p *toolchain.Plan, t *toolch
 	for _, f := range list {
 		for _, g := range list {
 			if f.passes != nil && g.passes != nil && f.source.Path == g.source.Path && f.source.Partition == g.source.Partition {
-				f.passes.MergeLTO(g.passes)
+				// f writes a fatbin of LTO-IR, and g bare LTO-IR with PTX beside it: the LTO-IR has the
+				// same bytes (11.8, 12.4).
+				for i, pass := range f.passes.CICC {
+					for _, o := range g.passes.CICC {
+						if len(pass.Out) == 1 && len(o.Out) == 2 && pass.Arch == o.Arch && slices.Equal(pass.withoutOutputs(), o.withoutOutputs()) {
+							f.passes.CICC[i] = o
+						}
+					}
+				}
 			}
 		}
 	}
@@ -230,18 +238,6 @@ type Sharing struct {
 // NewSharing returns an empty Sharing. dir is the folder of all intermediates.
 func NewSharing(dir string) *Sharing {
 	return &Sharing{dir, map[string]*graph.Action{}, map[string]*graph.Action{}, map[string]string{}}
-}
-
-// MergeLTO lets c share the cicc passes of other. c writes a fatbin of LTO-IR, and other bare
-// LTO-IR of the same source with PTX beside it. The LTO-IR has the same bytes (11.8, 12.4).
-func (c *CompilePasses) MergeLTO(other *CompilePasses) {
-	for i, pass := range c.CICC {
-		for _, o := range other.CICC {
-			if len(pass.Out) == 1 && len(o.Out) == 2 && pass.Arch == o.Arch && slices.Equal(pass.withoutOutputs(), o.withoutOutputs()) {
-				c.CICC[i] = o
-			}
-		}
-	}
 }
 
 // Format plans the passes of one format, except those that another format has planned.

@@ -343,7 +343,20 @@ func (s *Split) host(c *CompilePasses) {
 		{Name: path.Base(code), From: code},
 		{Name: StubName, From: stub},
 	}
-	fatbins := s.stageFatbins(a, c)
+	// The placeholder for the device code, or with tile code the device code itself.
+	var fatbins []string
+	staged := &a.Work.Step.Staged
+	if c.TileFatbin == nil {
+		*staged = append(*staged, graph.StagedFile{Name: FatbinName, Text: s.FatbinC[c.Placeholder()]})
+	} else {
+		a.Archs = s.Whole.Archs
+		if c.Fatbinary != nil { // not with -tile-only
+			fatbins = append(fatbins, s.file(RoleFatbinC))
+			*staged = append(*staged, graph.StagedFile{Name: FatbinName, From: fatbins[0]})
+		}
+		fatbins = append(fatbins, s.file(RoleTileC))
+		*staged = append(*staged, graph.StagedFile{Name: TileName, From: s.file(RoleTileC)})
+	}
 	// nvcc defines the architecture that was named last, and its headers test only whether the
 	// macro is defined. A fixed value avoids recompiling host code for another list.
 	for i, arg := range a.Argv {
@@ -357,21 +370,4 @@ func (s *Split) host(c *CompilePasses) {
 		a.Work.Step.DiagnosticInputs = append(a.Work.Step.DiagnosticInputs, s.file(RoleText.Of("host")))
 	}
 	s.Emit(a)
-}
-
-// stageFatbins stages the placeholder for the device code that the host code includes. With tile
-// code it stages the device code itself and returns its files.
-func (s *Split) stageFatbins(a *graph.Action, c *CompilePasses) (files []string) {
-	staged := &a.Work.Step.Staged
-	if c.TileFatbin == nil {
-		*staged = append(*staged, graph.StagedFile{Name: FatbinName, Text: s.FatbinC[c.Placeholder()]})
-		return nil
-	}
-	a.Archs = s.Whole.Archs
-	if c.Fatbinary != nil { // not with -tile-only
-		files = append(files, s.file(RoleFatbinC))
-		*staged = append(*staged, graph.StagedFile{Name: FatbinName, From: files[0]})
-	}
-	*staged = append(*staged, graph.StagedFile{Name: TileName, From: s.file(RoleTileC)})
-	return append(files, s.file(RoleTileC))
 }

@@ -81,13 +81,8 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 		a.Inputs = append(a.Inputs, refs)
 	}
 	askResourceUsage(a)
-	s.findLibNVVM(a)
-	s.once(a)
-}
-
-// findLibNVVM makes a find libnvvm in its staging folder. Packages install it where nvlink does not
-// search: pip's in lib, as libnvvm.so.4, and Debian's in the system's folder.
-func (s *Split) findLibNVVM(a *graph.Action) {
+	// Packages install libnvvm where nvlink does not search: pip's in lib, as libnvvm.so.4, and
+	// Debian's in the system's folder.
 	const option = "-nvvmpath="
 	for i, arg := range a.Argv {
 		if strings.HasPrefix(arg, option) && s.LibNVVM != "" {
@@ -95,6 +90,7 @@ func (s *Split) findLibNVVM(a *graph.Action) {
 			a.Work.Step.Staged = []graph.StagedFile{{Name: "nvvm/lib64/libnvvm.so", Link: s.LibNVVM}}
 		}
 	}
+	s.once(a)
 }
 
 // askResourceUsage makes the ptxas in nvlink print the resource usage of each function. Of several
