@@ -31,8 +31,8 @@ func TestBounds(t *testing.T) {
 		{"matrices", module("m", "{ a = range(100), b = range(100) }") + module("n", "{ a = range(100) }"), "7:13: for_each and matrix make more than 10000 instances"},
 		{"brackets", local(strings.Repeat("[", 200_000)), "2:10006: kernels.hcl has more than 10000 brackets or signs in each other"},
 		{"signs", local(strings.Repeat("- ", 400_000) + "1"), "2:20005: kernels.hcl has more than 10000 brackets or signs in each other"},
-		{"a zero byte", "a\x00b", "1:2: kernels.hcl is no text: it holds the byte 0x00"},
-		{"latin-1", "a = 1\nb = \"\xe4\"\n", "2:6: kernels.hcl is no text: it holds the byte 0xe4"},
+		{"a zero byte", "a\x00b", "1:2: kernels.hcl is not text: it holds the byte 0x00"},
+		{"latin-1", "a = 1\nb = \"\xe4\"\n", "2:6: kernels.hcl is not text: it holds the byte 0xe4"},
 		{"utf-16", "\xff\xfea\x00", "1:1: kernels.hcl is UTF-16, not UTF-8"},
 	}
 	for _, tt := range tests {

@@ -264,7 +264,7 @@ func (r *reader) hasForm(row *Attribute, it item) bool {
 		}
 		return err == nil
 	case !form.valid().MatchString(it.text):
-		return r.l.errorAt(it.rng, form.help, "%q is no %s", it.text, form.what)
+		return r.l.errorAt(it.rng, form.help, "%q is not a %s", it.text, form.what)
 	}
 	return true
 }
@@ -324,7 +324,7 @@ func (f *field) duration() time.Duration {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
 		f.errorAt(f.rng, "",
-			`%s: %q is no time; write for example "90s", "5m" or a number of seconds`,
+			`%s: %q is not a time; write for example "90s", "5m" or a number of seconds`,
 			f.row.Name, written)
 		return 0
 	}
@@ -363,7 +363,7 @@ func (r *reader) words(f *field) (out []string) {
 		s := it.text
 		switch {
 		case row.Words != nil && !slices.Contains(row.Words, s):
-			r.l.unknown(it.rng, "kind", s, row.Words, "%s: %q is no kind of device code file",
+			r.l.unknown(it.rng, "kind", s, row.Words, "%s: %q is not a kind of device code file",
 				row.Name, s)
 			continue
 		case row.Words != nil && slices.Contains(out, s), row.option != "" && !r.isName(row, it):

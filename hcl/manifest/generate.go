@@ -109,7 +109,7 @@ func (l *evaluator) readOutputs(b *block) (out outputs) {
 			continue
 		case p == "." && it.text != "./":
 			l.errorAt(it.rng, `For all files that the command writes: "./".`,
-				"the output %q is no file", it.text)
+				"the output %q is not a file", it.text)
 			continue
 		case badPattern != nil:
 			l.errorAt(it.rng, "", "in the output %q a bracket is not closed", it.text)

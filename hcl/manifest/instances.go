@@ -161,7 +161,7 @@ func (f *field) matrix(b *block, x *field) []instance {
 func (f *field) axis(name string, v cty.Value) (out []cty.Value) {
 	rng := f.keyRange(name)
 	if !hclsyntax.ValidIdentifier(name) {
-		f.errorAt(rng, "It is read as matrix.NAME.", "%q is no name for an axis", name)
+		f.errorAt(rng, "It is read as matrix.NAME.", "%q is not a name for an axis", name)
 	}
 	if !isList(v) {
 		f.errorAt(rng, "", "the axis %s needs a list, not %s", name, typeName(v))

@@ -196,7 +196,7 @@ func (l *sourceTree) checkText(file string, src []byte) bool {
 	}
 	fault := Diagnostic{Detail: "Manifests are text in UTF-8."}
 	if at >= 0 {
-		fault.Summary = fmt.Sprintf("%s is no text: it holds the byte 0x%02x", file, src[at])
+		fault.Summary = fmt.Sprintf("%s is not text: it holds the byte 0x%02x", file, src[at])
 	} else if at = tooDeep(src); at >= 0 {
 		fault.Summary = fmt.Sprintf("%s has more than %d brackets or signs in each other", file, maxDepth)
 		fault.Detail = "Close the brackets that are open, or name the parts in locals { ... }."

@@ -188,7 +188,7 @@ func (l *catalog) block(hb *hclsyntax.Block, s *Block, dir string) *block {
 		b.name, b.nameRng = hb.Labels[0], hb.LabelRanges[0]
 		if b.kind != importKind && !targetName().MatchString(b.name) {
 			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names become file names.",
-				"%q is no name for a %s", b.name, b.kind)
+				"%q is not a name for a %s", b.name, b.kind)
 		}
 		if s.Target || slices.Contains([]string{"gencode", "group", "test"}, b.kind) {
 			b.name = path.Join(dir, b.name)

@@ -166,7 +166,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string) {
 	name, _, ok := step(n.Traversal, 1)
 	if !ok {
 		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME. %s", root, knownNames(kind, r.l.names[kind])),
-			"%s alone is no value", root)
+			"%s alone is not a value", root)
 		return
 	}
 	written := name

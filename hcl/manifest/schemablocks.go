@@ -36,7 +36,7 @@ func isFileBelow(s string) error {
 	if p := cleanPath(s); p != "." && filepath.IsLocal(p) {
 		return nil
 	}
-	return fmt.Errorf("%q is no file in that folder", s)
+	return fmt.Errorf("%q is not a file in that folder", s)
 }
 
 // Schema returns the description of the whole manifest. It is built at the first call: a null build

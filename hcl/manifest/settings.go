@@ -64,7 +64,7 @@ func (r *reader) gencode(f *field) Gencode {
 		if t.kind == "gencode" {
 			return r.l.gencodeOf(r.l.named[t.label()])
 		}
-		r.l.errorAt(f.rng, "Write gencode = gencode.NAME.", "%s is no gencode", t.label())
+		r.l.errorAt(f.rng, "Write gencode = gencode.NAME.", "%s is not a gencode block", t.label())
 		return Gencode{}
 	}
 	switch s, ok := asText(f.val); {
@@ -86,7 +86,7 @@ func (r *reader) codes(f *field) []gencode.Code {
 	for _, it := range f.items() {
 		c, err := gencode.Parse(it.text)
 		if err != nil {
-			r.l.errorAt(it.rng, codeHelp, "%q is no architecture%s", it.text, codeMeant(it.text))
+			r.l.errorAt(it.rng, codeHelp, "%q is not an architecture%s", it.text, codeMeant(it.text))
 		} else if !slices.Contains(out, c) {
 			out = append(out, c)
 		}
@@ -149,7 +149,7 @@ func (l *loader) archs() []gencode.Code {
 			switch {
 			case err != nil:
 				l.errorf("Pass for example --arch sm_80,sm_90, --arch native or --arch gfx90a.",
-					"--arch: %q is no architecture%s", s, codeMeant(s))
+					"--arch: %q is not an architecture%s", s, codeMeant(s))
 			case c.Kind == gencode.LTO:
 				l.errorf("--arch replaces SASS and PTX, or gfx code; LTO-IR in a gencode stays as it "+
 					"is. Pass for example --arch "+c.As(gencode.SASS).String()+".",

@@ -154,7 +154,7 @@ func endingHelp(ending string) string {
 	case ".o", ".obj":
 		return "Put it into an archive, declare that as a prebuilt and name it in deps."
 	case ".ptx", ".cubin", ".fatbin":
-		return "Device code is loaded at run time or embedded by a module; it is no source."
+		return "Device code is loaded at run time or embedded by a module; it is not a source."
 	}
 	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip, .s, .S; for others set "+
 		"language to one of %s.", strings.Join(attrLanguage.Words, ", "))
@@ -301,7 +301,7 @@ func (f *field) standard() (s standard) {
 			}
 			f.errorAt(it.rng,
 				`Write for example "c++17", "gnu++17", "c11", or a list of one of each.`,
-				"%s: %q is no standard of C or C++%s", f.row.Name, it.text, meant)
+				"%s: %q is not a standard of C or C++%s", f.row.Name, it.text, meant)
 			continue
 		case m[1] != "":
 			into = &s.cxx
@@ -329,7 +329,7 @@ func (r *reader) defines(f *field) []Define {
 	for _, name := range sortedKeys(m) {
 		if !identifierRE().MatchString(name) {
 			r.l.errorAt(f.keyRange(name), "Write defines = { NAME = value }; null gives -DNAME.",
-				"%q is no name of a macro", name)
+				"%q is not the name of a macro", name)
 			continue
 		}
 		v := m[name]

@@ -203,7 +203,7 @@ func (r *reader) test() Test {
 		b := l.named[to.label()]
 		switch t.Executable = to.label(); {
 		case to.kind != string(Executable):
-			l.errorAt(to.rng, "", "%s is no executable", to.label())
+			l.errorAt(to.rng, "", "%s is not an executable", to.label())
 		case b != nil && b.hasEach() && len(l.instances(b)) > 0:
 			l.errorAt(to.rng,
 				fmt.Sprintf("Name one of them: %s[%q].", to.label(), l.instances(b)[0].name),
@@ -216,7 +216,7 @@ func (r *reader) test() Test {
 		values := f.textMap()
 		for _, name := range sortedKeys(values) {
 			if name == "" || strings.ContainsAny(name, "=\x00") || values[name] == nil {
-				l.errorAt(f.keyRange(name), "", "%q is no variable with a value", name)
+				l.errorAt(f.keyRange(name), "", "%q is not a variable with a value", name)
 				continue
 			}
 			t.Env = append(t.Env, name+"="+*values[name])
@@ -432,7 +432,7 @@ func (r *reader) deps(f *field) []Dep {
 		t := e.EncapsulatedValue().(*target)
 		rng := places.take(t.label(), f.rng)
 		if !isTarget(t.kind) && !(t.kind == "group" && f.row.Name == "targets") {
-			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds(), ", ")+".", "%s is no target",
+			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds(), ", ")+".", "%s is not a target",
 				t.label())
 			continue
 		}

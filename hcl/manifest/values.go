@@ -26,7 +26,7 @@ func ParseConstraint(s string) (Constraint, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		m := boundRE().FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
-			return nil, fmt.Errorf(`%q is no version constraint; write for example ">= 11.2, < 13"`,
+			return nil, fmt.Errorf(`%q is not a version constraint; write for example ">= 11.2, < 13"`,
 				strings.TrimSpace(part))
 		}
 		c = append(c, bound{cmp.Or(m[1], "="), versionNumbers(m[2])})
@@ -110,7 +110,7 @@ func ParseSize(s string) (int64, error) {
 	n, err := strconv.ParseFloat(t[:end], 64)
 	unit, ok := units[strings.ToLower(strings.TrimSpace(t[end:]))]
 	if err != nil || !ok || n*unit > math.MaxInt64/2 {
-		return 0, fmt.Errorf(`%q is no size; write for example "4GiB", "512MiB" or a number of bytes`, s)
+		return 0, fmt.Errorf(`%q is not a size; write for example "4GiB", "512MiB" or a number of bytes`, s)
 	}
 	return int64(n * unit), nil
 }

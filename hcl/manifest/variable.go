@@ -38,7 +38,7 @@ func (l *evaluator) declareVariable(b *block) {
 		typ, diags := typeexpr.TypeConstraint(a.Expr)
 		for _, d := range diags {
 			word := string(d.Subject.SliceBytes(l.project.sources[d.Subject.Filename]))
-			l.errorAt(*d.Subject, d.Detail, "%q is no type%s", word,
+			l.errorAt(*d.Subject, d.Detail, "%q is not a type%s", word,
 				didYouMean(word, strings.Fields("any bool list map number object set string tuple")))
 		}
 		if !diags.HasErrors() {
@@ -59,7 +59,7 @@ func (l *loader) checkOverrides() {
 		for _, a := range b.attrs() { // even if this run does not use the profile
 			if !l.has("variable", a.Name) {
 				l.unknown(a.NameRange, "variable", a.Name, l.names["variable"],
-					"%s sets %q, which is no variable", b.heading(), a.Name)
+					"%s sets %q, which is not a variable", b.heading(), a.Name)
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 	}
 	val, err := convert.Convert(val, typ)
 	if err == nil && val.IsNull() {
-		err = fmt.Errorf("null is no value")
+		err = fmt.Errorf("null is not a value")
 	}
 	return val, err
 }

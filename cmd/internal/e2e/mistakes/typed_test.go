@@ -33,13 +33,13 @@ executable "m" {
   code    = ["sm80"]
 }
 `,
-		[]string{`"sm80" is no architecture; did you mean "sm_80"?`, `= help: sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets.`}},
+		[]string{`"sm80" is not an architecture; did you mean "sm_80"?`, `= help: sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets.`}},
 	{`arch-number`, ``, `executable "m" {
   sources = ["a.cu"]
   code    = [80]
 }
 `,
-		[]string{`"80" is no architecture; did you mean "sm_80"?`, `= help: sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets.`}},
+		[]string{`"80" is not an architecture; did you mean "sm_80"?`, `= help: sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets.`}},
 	{`arch-old`, ``, `executable "m" {
   sources = ["a.cu"]
   code    = ["sm_20"]
@@ -162,7 +162,7 @@ library "b" {
   std     = 17
 }
 `,
-		[]string{`std: "17" is no standard of C or C++; did you mean "c++17"?`, `= help: Write for example "c++17", "gnu++17", "c11", or a list of one of each.`}},
+		[]string{`std: "17" is not a standard of C or C++; did you mean "c++17"?`, `= help: Write for example "c++17", "gnu++17", "c11", or a list of one of each.`}},
 	{`std-gnu`, ``, `executable "m" {
   sources = ["a.cu"]
   code    = ["sm_80"]
@@ -203,7 +203,7 @@ executable "m" {
   code    = ["sm_80"]
 }
 `,
-		[]string{`--arch: "sm90" is no architecture; did you mean "sm_90"?`, `= help: Pass for example --arch sm_80,sm_90, --arch native or --arch gfx90a.`}},
+		[]string{`--arch: "sm90" is not an architecture; did you mean "sm_90"?`, `= help: Pass for example --arch sm_80,sm_90, --arch native or --arch gfx90a.`}},
 	{`arch`, ``, `executable "m" {
   sources = ["a.cu"]
   arch    = ["sm_80"]
@@ -238,7 +238,7 @@ executable "m" {
   emit    = ["cubins"]
 }
 `,
-		[]string{`emit: "cubins" is no kind of device code file; did you mean "cubin"?`, `= help: Known: bitcode, cubin, fatbin, hsaco, ltoir, ptx.`}},
+		[]string{`emit: "cubins" is not a kind of device code file; did you mean "cubin"?`, `= help: Known: bitcode, cubin, fatbin, hsaco, ltoir, ptx.`}},
 	{`command-string`, ``, `generate "g" {
   command = "python3 gen.py"
   outputs = ["x.h"]
@@ -284,7 +284,7 @@ executable "m" {
   defines = { "-DX" = "1" }
 }
 `,
-		[]string{`"-DX" is no name of a macro`, `= help: Write defines = { NAME = value }; null gives -DNAME.`}},
+		[]string{`"-DX" is not the name of a macro`, `= help: Write defines = { NAME = value }; null gives -DNAME.`}},
 	{`define-list`, ``, `executable "m" {
   sources = ["m.cpp"]
   defines = ["X=1"]
@@ -306,7 +306,7 @@ executable "m" {
   output_name = "tools/m"
 }
 `,
-		[]string{`"tools/m" is no name for a file`, `= help: Letters, digits and _ . + - may be used, and no folder; lib and the ending are added.`}},
+		[]string{`"tools/m" is not a name for a file`, `= help: Letters, digits and _ . + - may be used, and no folder; lib and the ending are added.`}},
 	{`header-source`, ``, `executable "m" {
   sources = ["m.cpp", "x.h"]
 }
