@@ -346,23 +346,14 @@ func snippet(b *strings.Builder, p painter, width int, arrow, mark, tone string,
 	if at.Say != "" {
 		marks += " " + at.Say
 	}
-	fmt.Fprintf(b, "%*s %s %s%s\n", width, "", bar, indent(at.Source, at.Pos.Column),
-		p.paint(tone, marks))
-}
-
-// indent returns white space up to column of line. It keeps tabs, whatever their width is.
-func indent(line string, column int) string {
-	var b strings.Builder
-	for i, r := range []rune(line) {
-		if i >= column-1 {
-			break
+	indent := []rune(at.Source)
+	indent = indent[:max(0, min(at.Pos.Column-1, len(indent)))]
+	for i, r := range indent {
+		if r != '\t' { // a tab stays, however wide it is
+			indent[i] = ' '
 		}
-		if r != '\t' {
-			r = ' '
-		}
-		b.WriteRune(r)
 	}
-	return b.String()
+	fmt.Fprintf(b, "%*s %s %s%s\n", width, "", bar, string(indent), p.paint(tone, marks))
 }
 
 // synonyms maps words of other build tools to those of a manifest.

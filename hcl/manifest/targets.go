@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -373,7 +374,8 @@ func (l *loader) use(t *Target, libraries []*Target) {
 			first := definedBy[d.Name]
 			if first == nil {
 				definedBy[d.Name], defines = h, mergeDefines(defines, []Define{d})
-			} else if !slices.ContainsFunc(first.Defines, d.equals) {
+			} else if !slices.ContainsFunc(first.Defines,
+				func(other Define) bool { return reflect.DeepEqual(d, other) }) {
 				l.addQuoted(Diagnostic{Pos: h.AttrPos["defines"], Detail: "Give them one value.",
 					Summary: fmt.Sprintf("%s uses %s and %s, which define %s differently",
 						t.Label(), first.Label(), h.Label(), d.Name),
@@ -391,11 +393,6 @@ func (l *loader) use(t *Target, libraries []*Target) {
 		s.Flags = parts[s.Flags]
 	}
 	t.Flags = *flags.with(&t.Flags)
-}
-
-func (d Define) equals(other Define) bool {
-	return d.Name == other.Name && (d.Value == nil) == (other.Value == nil) &&
-		(d.Value == nil || *d.Value == *other.Value)
 }
 
 // union returns list with the elements of more that it lacks, as a copy.
