@@ -34,12 +34,16 @@ type node struct {
 	rng   hcl.Range
 	state nodeState
 
-	variable *variable            // of var.x
-	expr     hclsyntax.Expression // of a local value, or of an attribute that is set
-	block    *block               // of an attribute, or of all instances
-	attr     string               // "" for all instances
-	view     bool                 // paths are relative to dir, not to the folder of the block
-	dir      string
+	expr  hclsyntax.Expression // of a local value, or of an attribute that is set
+	block *block               // of a variable, an attribute, or all instances
+	attr  string               // "" for a variable and for all instances
+	view  bool                 // paths are relative to dir, not to the folder of the block
+	dir   string
+
+	// of a variable
+	typ    cty.Type
+	source string    // as Variable.Source
+	setAt  hcl.Range // the effective value, or the block
 }
 
 type nodeState int
@@ -134,11 +138,10 @@ func (e *evaluator) whole(kind, name string) *node {
 // compute evaluates a node. An attribute that is not set has the value from `defaults`, or null.
 func (e *evaluator) compute(n *node) cty.Value {
 	switch b := n.block; {
-	case n.variable != nil:
-		n.variable.value = e.variableValue(n.variable)
-		return n.variable.value
 	case b == nil:
 		return e.eval(n.expr, nil)
+	case b.kind == "variable":
+		return e.variableValue(n)
 	case n.attr == "":
 		refs := map[string]cty.Value{} // for a computed key: executable.bench[local.k]
 		for _, i := range e.instances(b) {

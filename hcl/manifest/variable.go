@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,18 +21,8 @@ import (
 // EnvPrefix is the prefix of environment variables that set variables.
 const EnvPrefix = "KBUILD_VAR_"
 
-// variable is a variable block with its value.
-type variable struct {
-	block    *block
-	typ      cty.Type
-	typeText string
-	source   string    // as Variable.Source
-	rng      hcl.Range // of the effective value, or of the block
-	value    cty.Value
-}
-
 func (l *evaluator) declareVariable(b *block) {
-	v := &variable{block: b, typ: cty.DynamicPseudoType, rng: b.rng}
+	n := &node{addr: "var." + b.name, rng: b.rng, block: b, typ: cty.DynamicPseudoType, setAt: b.rng}
 	if a := b.body.Attributes["type"]; a != nil {
 		typ, diags := typeexpr.TypeConstraint(a.Expr)
 		for _, d := range diags {
@@ -42,12 +31,10 @@ func (l *evaluator) declareVariable(b *block) {
 				didYouMean(word, strings.Fields("any bool list map number object set string tuple")))
 		}
 		if !diags.HasErrors() {
-			v.typ = typ
+			n.typ = typ
 		}
-		v.typeText = string(a.Expr.Range().SliceBytes(l.project.sources[a.Expr.Range().Filename]))
 	}
-	addr := "var." + b.name
-	l.nodes[addr] = &node{addr: addr, rng: b.rng, variable: v}
+	l.nodes[n.addr] = n
 }
 
 // checkOverrides reports overrides of variables that do not exist.
@@ -92,70 +79,70 @@ func (l *loader) checkVariable(d Diagnostic, name string) {
 }
 
 // variableValue returns the effective value, converted to the type.
-func (l *evaluator) variableValue(v *variable) cty.Value {
-	name := v.block.name
+func (l *evaluator) variableValue(n *node) cty.Value {
+	name := n.block.name
 	if text, ok := l.opts.Vars[name]; ok {
-		v.source = "--var"
-		return l.textValue(v, "--var "+name, text)
+		n.source = "--var"
+		return l.textValue(n, "--var "+name, text)
 	}
 	if l.opts.Env != nil {
 		if text, ok := l.opts.Env(EnvPrefix + name); ok {
-			v.source = "environment " + EnvPrefix + name
-			return l.textValue(v, v.source, text)
+			n.source = "environment " + EnvPrefix + name
+			return l.textValue(n, n.source, text)
 		}
 	}
 	if a := l.local[name]; a != nil {
-		v.source = LocalFile
-		return l.exprValue(v, a.Expr, l.typeOf(v))
+		n.source = LocalFile
+		return l.exprValue(n, a.Expr, l.typeOf(n))
 	}
 	if b := l.named["profile."+l.opts.Profile]; b != nil && l.opts.Profile != "" {
 		if a := b.body.Attributes[name]; a != nil {
-			v.source = "profile " + b.name
-			return l.exprValue(v, a.Expr, l.typeOf(v))
+			n.source = "profile " + b.name
+			return l.exprValue(n, a.Expr, l.typeOf(n))
 		}
 	}
-	if a := v.block.body.Attributes["default"]; a != nil {
-		v.source = "default"
-		return l.exprValue(v, a.Expr, v.typ)
+	if a := n.block.body.Attributes["default"]; a != nil {
+		n.source = "default"
+		return l.exprValue(n, a.Expr, n.typ)
 	}
-	l.errorAt(v.block.rng,
+	l.errorAt(n.block.rng,
 		fmt.Sprintf("Pass --var %s=VALUE, set %s%s, or give it a default.", name, EnvPrefix, name),
 		"variable %q has no value", name)
 	return cty.DynamicVal
 }
 
 // typeOf returns the declared type. Without one, it is the type of a primitive default.
-func (l *evaluator) typeOf(v *variable) cty.Type {
-	a := v.block.body.Attributes["default"]
-	if v.typ != cty.DynamicPseudoType || a == nil || v.typeText != "" {
-		return v.typ
+func (l *evaluator) typeOf(n *node) cty.Type {
+	a := n.block.body.Attributes["default"]
+	if a == nil || n.block.body.Attributes["type"] != nil {
+		return n.typ
 	}
 	if t := l.eval(a.Expr, nil).Type(); t.IsPrimitiveType() {
 		return t
 	}
-	return v.typ
+	return n.typ
 }
 
-func (l *evaluator) exprValue(v *variable, e hclsyntax.Expression, typ cty.Type) cty.Value {
-	v.rng = e.Range()
+func (l *evaluator) exprValue(n *node, e hclsyntax.Expression, typ cty.Type) cty.Value {
+	n.setAt = e.Range()
 	val := l.eval(e, nil)
 	if holdsReference(val) {
 		l.errorAt(e.Range(), "Variables hold text, numbers, booleans, and lists and maps of them.",
-			"variable %q cannot hold a target or gencode", v.block.name)
+			"variable %q cannot hold a target or gencode", n.block.name)
 		return cty.DynamicVal
 	}
 	out, err := converted(val, typ)
 	if err != nil {
-		l.bothAt(e.Range(), v.block.rng, "declared here", "", "variable %q: %s", v.block.name,
+		l.bothAt(e.Range(), n.block.rng, "declared here", "", "variable %q: %s", n.block.name,
 			typeError(err, typ))
 		return cty.DynamicVal
 	}
 	if err := soundNumbers(out); err != nil {
-		l.errorAt(e.Range(), "", "variable %q: %v", v.block.name, err)
+		l.errorAt(e.Range(), "", "variable %q: %v", n.block.name, err)
 		return cty.DynamicVal
 	}
 	if out.IsNull() {
-		l.errorAt(e.Range(), "", "variable %q is null", v.block.name)
+		l.errorAt(e.Range(), "", "variable %q is null", n.block.name)
 		return cty.DynamicVal
 	}
 	return out
@@ -179,8 +166,8 @@ func holdsReference(v cty.Value) bool {
 
 // textValue parses a value given as text. Primitive types are taken literally, a list of primitive
 // values may be "a,b,c", and anything else is an expression.
-func (l *evaluator) textValue(v *variable, from, text string) cty.Value {
-	typ := l.typeOf(v)
+func (l *evaluator) textValue(n *node, from, text string) cty.Value {
+	typ := l.typeOf(n)
 	val, err := l.parseText(text, typ)
 	if err == nil {
 		err = soundNumbers(val)
@@ -188,7 +175,7 @@ func (l *evaluator) textValue(v *variable, from, text string) cty.Value {
 	if err == nil {
 		return val
 	}
-	d := l.at(v.block.rng, "", fmt.Sprintf("%s=%s: %s", from, text, err))
+	d := l.at(n.block.rng, "", fmt.Sprintf("%s=%s: %s", from, text, err))
 	if typ.IsListType() || typ.IsSetType() {
 		d.Detail = `Write a,b,c or ["a", "b", "c"].`
 	}
@@ -250,12 +237,15 @@ func (l *loader) evaluateVariables() {
 		if b.kind != "variable" {
 			continue
 		}
-		v := l.nodes["var."+b.name].variable
-		l.validate(v)
-		out := Variable{Name: b.name, Type: cmp.Or(v.typeText, "any"), Source: v.source}
+		n := l.nodes["var."+b.name]
+		l.validate(n)
+		out := Variable{Name: b.name, Type: "any", Source: n.source}
+		if a := b.body.Attributes["type"]; a != nil {
+			out.Type = string(a.Expr.Range().SliceBytes(l.project.sources[a.Expr.Range().Filename]))
+		}
 		l.reader(b, nil).decode(&out)
-		if v.value.IsWhollyKnown() && v.value != cty.NilVal {
-			if text, err := ctyjson.Marshal(v.value, v.value.Type()); err == nil {
+		if v := l.value(n); v.IsWhollyKnown() {
+			if text, err := ctyjson.Marshal(v, v.Type()); err == nil {
 				out.Value = string(text)
 			}
 		}
@@ -264,14 +254,14 @@ func (l *loader) evaluateVariables() {
 }
 
 // validate reports a failed condition with the author's message, at the value that fails it.
-func (l *loader) validate(v *variable) {
-	for _, n := range v.block.nested {
-		var rule struct {
+func (l *loader) validate(n *node) {
+	for _, rule := range n.block.nested {
+		var fields struct {
 			Message string `attr:"error_message"`
 		}
-		l.reader(n, nil).decode(&rule)
-		cond := n.body.Attributes["condition"]
-		if cond == nil || n.body.Attributes["error_message"] == nil {
+		l.reader(rule, nil).decode(&fields)
+		cond := rule.body.Attributes["condition"]
+		if cond == nil || rule.body.Attributes["error_message"] == nil {
 			continue
 		}
 		val, err := convert.Convert(l.eval(cond.Expr, nil), cty.Bool)
@@ -279,8 +269,8 @@ func (l *loader) validate(v *variable) {
 		case err != nil || val.IsNull():
 			l.errorAt(cond.Expr.Range(), "", "a condition must be true or false")
 		case val.IsKnown() && val.False():
-			l.bothAt(v.rng, cond.Expr.Range(), "does not hold",
-				fmt.Sprintf("The value is from: %s.", v.source), "variable %q: %s", v.block.name, rule.Message)
+			l.bothAt(n.setAt, cond.Expr.Range(), "does not hold",
+				fmt.Sprintf("The value is from: %s.", n.source), "variable %q: %s", n.block.name, fields.Message)
 		}
 	}
 }
