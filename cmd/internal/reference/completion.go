@@ -67,22 +67,20 @@ func joined(words []string) (out []string, typed string) {
 // becomes returns completions of the last word.
 func becomes(app *kong.Application, words []string, known Names) (found []string) {
 	last := words[len(words)-1]
-	node, flag, rest := app.Node, (*kong.Flag)(nil), words[:len(words)-1]
-	for i := 0; i < len(rest); i++ {
-		word := rest[i]
-		flag = nil
-		if f := flagOf(node, word); f != nil && !f.IsBool() && !strings.Contains(word, "=") {
-			if i+1 < len(rest) && rest[i+1] == "=" { // as bash splits it
-				i++
+	node, flag := app.Node, (*kong.Flag)(nil) // of which the next word is the value
+	for _, word := range words[:len(words)-1] {
+		isWord := func(n *kong.Node) bool { return n.Name == word }
+		f := flagOf(node, word)
+		switch {
+		case flag != nil && word == "=": // as bash splits it
+		case flag != nil:
+			flag = nil
+		case f != nil && !f.IsBool() && !strings.Contains(word, "="):
+			flag = f
+		default:
+			if child := slices.IndexFunc(node.Children, isWord); child >= 0 {
+				node = node.Children[child]
 			}
-			if i+1 >= len(rest) {
-				flag = f
-			}
-			i++
-			continue
-		}
-		if child := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word }); child >= 0 {
-			node = node.Children[child]
 		}
 	}
 	prefix := ""
