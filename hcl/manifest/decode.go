@@ -121,7 +121,7 @@ func (r *reader) decode(into any) map[string]Pos {
 			}
 		}
 		if index := fields[row.Name]; index != nil {
-			if f := r.l.valueOf(r.b, a, of, r.values); f != nil {
+			if f := r.l.valueOf(r.b, row, a, of, r.values); f != nil {
 				r.set(f, to.FieldByIndex(index).Addr().Interface())
 			}
 		}

@@ -298,16 +298,16 @@ func (e *evaluator) find(b *block, name string) (*hclsyntax.Attribute, *block) {
 // unknown.
 func (e *evaluator) field(b *block, name string, values map[string]cty.Value) *field {
 	if a, of := e.find(b, name); a != nil {
-		return e.valueOf(b, a, of, values)
+		return e.valueOf(b, b.schema.Attribute(name), a, of, values)
 	}
 	return nil
 }
 
 // valueOf returns the value for b of an attribute of b, or of the block whose value b inherits.
 func (e *evaluator) valueOf(
-	b *block, a *hclsyntax.Attribute, of *block, values map[string]cty.Value,
+	b *block, row *Attribute, a *hclsyntax.Attribute, of *block, values map[string]cty.Value,
 ) *field {
-	row, v := b.schema.Attribute(a.Name), e.attributeValue(of, a, values)
+	v := e.attributeValue(of, a, values)
 	if row.path && of != b {
 		v = rebased(v, of.dir, b.dir)
 	}

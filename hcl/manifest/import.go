@@ -198,13 +198,16 @@ var twins = map[string]string{"code": "gencode", "gencode": "code"}
 // defaultsFor returns the `defaults` block that provides an attribute which b does not set, or nil:
 // that of its manifest, or the nearest one above that sets it.
 func (l *catalog) defaultsFor(b *block, name string) *block {
-	if b.schema.Inherits != "defaults" || b.body.Attributes[twins[name]] != nil {
+	if b.schema.Inherits != "defaults" {
 		return nil
 	}
 	for dir := b.dir; ; dir = dirAbove(dir) {
 		d := l.named[(&block{kind: "defaults", dir: dir}).key()]
+		set := d != nil && d.body.Attributes[name] != nil
 		switch {
-		case dir == "" || d != nil && d.body.Attributes[name] != nil:
+		case set && b.body.Attributes[twins[name]] != nil:
+			return nil
+		case set || dir == "":
 			return d
 		case d != nil && d.body.Attributes[twins[name]] != nil:
 			return nil
