@@ -28,11 +28,11 @@ func TestBounds(t *testing.T) {
 		{"loops", local("[for a in range(1000): [for b in range(1000): [for c in range(1000): a if false]]]"), "2:7: " + tooMuch},
 		{"loops behind try", local("try([for a in range(1000): [for b in range(1000): [for c in range(1000): a]]], 1)"), "2:7: " + tooMuch},
 		{"a matrix", module("m", "{ a = range(1000), b = range(1000) }"), "3:13: the matrix of module \"m\" has more than 10000 instances"},
-		{"matrices", module("m", "{ a = range(100), b = range(100) }") + module("n", "{ a = range(100) }"), "7:13: for_each and matrix make more than 10000 instances"},
-		{"brackets", local(strings.Repeat("[", 200_000)), "2:10006: kernels.hcl has more than 10000 brackets or signs in each other"},
-		{"signs", local(strings.Repeat("- ", 400_000) + "1"), "2:20005: kernels.hcl has more than 10000 brackets or signs in each other"},
-		{"a zero byte", "a\x00b", "1:2: kernels.hcl is not text: it holds the byte 0x00"},
-		{"latin-1", "a = 1\nb = \"\xe4\"\n", "2:6: kernels.hcl is not text: it holds the byte 0xe4"},
+		{"matrices", module("m", "{ a = range(100), b = range(100) }") + module("n", "{ a = range(100) }"), "7:13: for_each and matrix have more than 10000 instances"},
+		{"brackets", local(strings.Repeat("[", 200_000)), "2:10006: kernels.hcl has more than 10000 nested brackets or signs"},
+		{"signs", local(strings.Repeat("- ", 400_000) + "1"), "2:20005: kernels.hcl has more than 10000 nested brackets or signs"},
+		{"a zero byte", "a\x00b", "1:2: kernels.hcl is not text: it has the byte 0x00"},
+		{"latin-1", "a = 1\nb = \"\xe4\"\n", "2:6: kernels.hcl is not text: it has the byte 0xe4"},
 		{"utf-16", "\xff\xfea\x00", "1:1: kernels.hcl is UTF-16, not UTF-8"},
 	}
 	for _, tt := range tests {
@@ -58,7 +58,7 @@ func TestBounds(t *testing.T) {
 // The text of a variable is bounded as a manifest is.
 func TestDeepVariable(t *testing.T) {
 	_, diags := try("variable \"v\" {\n  type = list(any)\n}\n", Options{Vars: map[string]string{"v": strings.Repeat("[", 130_000)}})
-	if len(diags) != 1 || !strings.Contains(diags[0].Summary, "more than 10000 brackets or signs in each other") {
+	if len(diags) != 1 || !strings.Contains(diags[0].Summary, "more than 10000 nested brackets or signs") {
 		t.Errorf("%v", diags)
 	}
 }

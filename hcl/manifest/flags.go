@@ -84,7 +84,7 @@ func (f *Flags) of(tool string) *[]string {
 // refuseFlag reports a flag that is not allowed. It returns true if it did.
 func (r *reader) refuseFlag(tool string, i item) bool {
 	if attr, derived := derivedFrom(tool, i.text); derived {
-		help := "Remove it: kbuild says itself what the compiler is to make, and where."
+		help := "Remove it: kbuild itself sets what the compiler writes, and where."
 		if attr != itself {
 			help = fmt.Sprintf("Use the attribute %s.", attr)
 		}

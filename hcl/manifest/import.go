@@ -82,7 +82,7 @@ func (l *catalog) mayImport(b *block, file string) bool {
 	dir := path.Dir(file)
 	switch {
 	case filepath.IsAbs(b.name) || strings.Contains(b.name, `\`):
-		return l.errorAt(b.nameRng, "A project is to work wherever it lies.",
+		return l.errorAt(b.nameRng, "A project must work in any folder.",
 			"the path of an import is relative to its manifest and uses /")
 	case strings.Contains("/"+b.name+"/", "/../"):
 		return l.errorAt(b.nameRng, "Import both from a manifest above them.",

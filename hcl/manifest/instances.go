@@ -72,7 +72,7 @@ func (e *evaluator) instances(b *block) []instance {
 			list = nil
 			if before <= maxInstances {
 				e.errorAt(a.Expr.Range(), "",
-					"for_each and matrix make more than %d instances in this manifest", maxInstances)
+					"for_each and matrix have more than %d instances in this manifest", maxInstances)
 			}
 		}
 	}

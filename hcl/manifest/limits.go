@@ -194,11 +194,11 @@ func (l *sourceTree) checkText(file string, src []byte) bool {
 	if !utf8.Valid(src) {
 		at = bytes.IndexByte(bytes.ToValidUTF8(src, []byte{0}), 0)
 	}
-	fault := Diagnostic{Detail: "Manifests are text in UTF-8."}
+	fault := Diagnostic{Detail: "Manifests are UTF-8 text."}
 	if at >= 0 {
-		fault.Summary = fmt.Sprintf("%s is not text: it holds the byte 0x%02x", file, src[at])
+		fault.Summary = fmt.Sprintf("%s is not text: it has the byte 0x%02x", file, src[at])
 	} else if at = tooDeep(src); at >= 0 {
-		fault.Summary = fmt.Sprintf("%s has more than %d brackets or signs in each other", file, maxDepth)
+		fault.Summary = fmt.Sprintf("%s has more than %d nested brackets or signs", file, maxDepth)
 		fault.Detail = "Close the brackets that are open, or name the parts in locals { ... }."
 	} else if at = tooLarge(src); at >= 0 {
 		fault.Summary = fmt.Sprintf("%s has more than %d words", file, maxWords)

@@ -87,7 +87,7 @@ func (l *catalog) read() bool {
 		values := l.parse(LocalFile, local)
 		for _, b := range values.Blocks {
 			l.errorAt(b.DefRange(),
-				"It sets variables, one `name = value` a line. Blocks belong into "+p.File+".",
+				"It sets variables, one `name = value` a line. Blocks belong in "+p.File+".",
 				"%s may not hold a block %s", LocalFile, b.Type)
 		}
 		l.local = values.Attributes
@@ -296,9 +296,9 @@ func (l *catalog) checkCase() {
 		case first != nil && strings.Contains(b.name+first.name, "/") &&
 			!strings.EqualFold(b.name, first.name):
 			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.",
-				"the files of %s and %s would have one name", b.heading(), first.heading())
+				"the files of %s and %s would have the same name", b.heading(), first.heading())
 		case first != nil:
-			l.bothAt(b.rng, first.rng, "first here", "Their files would be one on macOS and Windows.",
+			l.bothAt(b.rng, first.rng, "first here", "Their files would be the same on macOS and Windows.",
 				"%s and %s differ only in case", b.heading(), first.heading())
 		}
 		seen[k] = b

@@ -233,12 +233,11 @@ func (r *resolver) unknown(n *hclsyntax.ScopeTraversalExpr, kind, written, name 
 	switch i := slices.IndexFunc(known, elsewhere); {
 	case strings.HasPrefix(written, "//") && r.dir() == "":
 		r.fail(rng,
-			"In a folder that is built alone // is that folder. If a manifest above imports this one, "+
-				"build there: kbuild -C FOLDER, or kbuild -C ..", "no %s named %q", kind, written)
+			"// is the folder of the build. If a manifest above imports this one, build there: "+
+				"kbuild -C FOLDER, or kbuild -C ..", "no %s named %q", kind, written)
 	case kind == "local" && i >= 0:
-		r.fail(rng,
-			"Locals are of their manifest, and another one has it. What several manifests use is a "+
-				"variable.", "no local named %q in this manifest", written)
+		r.fail(rng, "Another manifest has it, and locals belong to one; use a variable.",
+			"no local named %q in this manifest", written)
 	case kind == "local":
 		own := slices.DeleteFunc(slices.Clone(known),
 			func(full string) bool { return dirAbove(full) != r.dir() })

@@ -86,7 +86,7 @@ func (r *reader) distinct(items []item) []item {
 	for _, it := range items {
 		if f, ok := first[it.text]; ok {
 			r.l.bothAt(it.rng, f.rng, "first here", "Wrap lists that overlap in distinct().",
-				"%s is twice among the sources of %s", it.text, r.b.heading())
+				"%s is listed twice in the sources of %s", it.text, r.b.heading())
 			continue
 		}
 		first[it.text] = it
@@ -106,7 +106,7 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 			"compilers take %s for an option", s.Path)
 	case strings.ContainsFunc(s.Path, unicode.IsControl):
 		return l.errorAt(rng, "Rename it.",
-			"compilers cannot tell of a file with the name %q: it holds a control character", s.Path)
+			"compilers cannot report a file with the name %q: it has a control character", s.Path)
 	case l.isFolder(s.Path):
 		return l.errorAt(rng, fmt.Sprintf("Write glob(%q) for the files in it.", s.Path+"/*.cu"),
 			"%s is a folder", s.Path)

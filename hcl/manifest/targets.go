@@ -26,7 +26,7 @@ func (r *reader) newTarget(kind Kind) *record {
 	switch {
 	case a != nil && b != nil && !r.b.headerOnly():
 		r.l.bothAt(a.NameRange, b.NameRange, "and here", "Keep one of them.",
-			"%s says what it ships twice", r.b.heading())
+			"%s sets both code and gencode", r.b.heading())
 		rec.Gencode = Gencode{}
 	case rec.Code != nil:
 		rec.Gencode = Gencode{Code: r.l.replaceArch(rec.Code)}
@@ -92,7 +92,7 @@ func (r *reader) library() *Target {
 	t.PublicHeaders = r.publicHeaders(rec)
 	if t.Shared && t.DeviceLink {
 		r.conflict("device_link", "type", "shared here", "Remove it.",
-			"device_link is for a static library; a shared one always has a device link of its own")
+			"device_link is for a static library; a shared one always has its own device link")
 	}
 	if t.Shared && t.AlwaysLink {
 		r.conflict("always_link", "type", "shared here", "Remove it.",
@@ -168,10 +168,10 @@ func (r *reader) prebuilt() *Target {
 	switch {
 	case archive == nil && shared == nil:
 		r.l.errorAt(b.rng, `Write archive = "libNAME.a" or shared = "libNAME.so".`,
-			"%s names neither an archive nor a shared file", b.heading())
+			"%s has neither archive nor shared", b.heading())
 	case archive != nil && shared != nil:
 		r.conflict("shared", "archive", "and here", "Keep one of them, or make two blocks.",
-			"%s names an archive and a shared file", b.heading())
+			"%s has both archive and shared", b.heading())
 	}
 	if shared != nil && t.AlwaysLink {
 		r.conflict("always_link", "shared", "shared here", "Remove it.",
@@ -286,13 +286,13 @@ func (r *reader) publicHeaders(rec *record) (list []Header) {
 		case h.Generated != "" &&
 			!slices.ContainsFunc(rec.Deps, func(d Dep) bool { return d.Label == h.Generated }):
 			l.errorAt(it.rng, "Add "+h.Generated+" to deps.",
-				"%s makes %s, and is not among the deps of %s", h.Generated, h.Path, r.b.heading())
+				"%s generates %s, and is not in the deps of %s", h.Generated, h.Path, r.b.heading())
 			continue
 		}
 		h.As = r.installedAs(h, rec.Includes)
 		if f, twice := first[h.As]; twice {
-			l.bothAt(it.rng, f.rng, "first here", "Both would be installed as include/"+h.As+".",
-				"%s and %s have one place among the public headers of %s", it.text, f.text,
+			l.bothAt(it.rng, f.rng, "first here", "Both would be include/"+h.As+".",
+				"%s and %s are installed at the same path, as public headers of %s", it.text, f.text,
 				r.b.heading())
 			continue
 		}

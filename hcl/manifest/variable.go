@@ -203,7 +203,7 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 		return convert.Convert(cty.TupleVal(list), typ)
 	}
 	if tooDeep([]byte(text)) >= 0 {
-		return cty.DynamicVal, fmt.Errorf("more than %d brackets or signs in each other", maxDepth)
+		return cty.DynamicVal, fmt.Errorf("more than %d nested brackets or signs", maxDepth)
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
 	if !diags.HasErrors() {
