@@ -112,13 +112,10 @@ func (l *sourceTree) writtenOut(tool string, flags []item) []item {
 	files := optfile.Files{Read: l.optionFile}
 	write := files.GNU
 	switch tool {
-	case "host", "link", "lld":
 	case "nvcc", "cicc", "ptxas", "nvlink":
 		write = files.NVIDIA
 	case "hip", "clang":
 		write = files.Clang
-	default:
-		return flags
 	}
 	words, err := write(texts)
 	var fault *optfile.Error
