@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -14,7 +15,7 @@ import (
 type arguments struct {
 	tree        Tree
 	env, keyEnv []string
-	known       memo[string, named] // by argument
+	known       cache.Shards[string, named] // by argument
 }
 
 // named holds the files that an argument names, and those that it would name if they existed.
@@ -23,21 +24,24 @@ type named struct{ found, missed []string }
 // argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options".
 // Arguments repeat from action to action, so the answer is cached.
 func (g *arguments) argument(arg string) named {
-	return g.known.of(arg, func() (n named, known bool) {
-		for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
-			if strings.HasPrefix(part, "-") {
-				continue
-			}
-			info, err := os.Stat(g.tree.Abs(part))
-			switch {
-			case err == nil && info.Mode().IsRegular():
-				n.found = append(n.found, part)
-			case err != nil || info.IsDir(): // a folder may become a file
-				n.missed = append(n.missed, part)
-			}
+	if n, ok := g.known.Load(arg); ok {
+		return n
+	}
+	var n named
+	for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
+		if strings.HasPrefix(part, "-") {
+			continue
 		}
-		return n, true
-	})
+		info, err := os.Stat(g.tree.Abs(part))
+		switch {
+		case err == nil && info.Mode().IsRegular():
+			n.found = append(n.found, part)
+		case err != nil || info.IsDir(): // a folder may become a file
+			n.missed = append(n.missed, part)
+		}
+	}
+	g.known.LoadOrStore(arg, n)
+	return n
 }
 
 // Named returns the files that a's arguments name besides its inputs. They are an options file, a

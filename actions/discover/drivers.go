@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
@@ -21,8 +22,8 @@ type drivers struct {
 	tree    Tree
 	tools   map[string]string // fingerprints
 	keyEnv  []string
-	folder  memo[string, string] // by query: where drivers look for programs and libraries
-	answers sync.Map             // of *searchAnswer, by query
+	folder  cache.Shards[string, string] // by query: where drivers look for programs and libraries
+	answers sync.Map                     // of *searchAnswer, by query
 }
 
 // searchAnswer holds the search path of a command's compilers, once they were queried.
@@ -120,10 +121,13 @@ func (d *drivers) askNVCC(ctx context.Context, a *graph.Action) (lists []host.Se
 // are in the driver's order.
 func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (host.Folders, bool) {
 	question := host.AskFolders(argv)
-	f, ok := host.ParseFolders(d.folder.of(strings.Join(append(question, a.Env...), "\x00"), func() (string, bool) {
-		printed, _ := d.tree.Query(ctx, a, question, false)
-		return printed, true
-	}))
+	key := strings.Join(append(question, a.Env...), "\x00")
+	printed, known := d.folder.Load(key)
+	if !known {
+		printed, _ = d.tree.Query(ctx, a, question, false)
+		d.folder.LoadOrStore(key, printed)
+	}
+	f, ok := host.ParseFolders(printed)
 	for _, list := range [2][]string{f.Programs, f.Libraries} {
 		for i, dir := range list {
 			list[i] = d.tree.Name(dir)

@@ -28,19 +28,16 @@ type loader struct {
 	once   sync.Once
 	digest cache.Digest
 	paths  []string
+	texts  []byte // of all lists, each with its name and size
 }
 
 // conf returns the current digest of the condition, and the paths that it depends on.
 func (l *loader) conf() (cache.Digest, []string) {
 	l.once.Do(func() {
-		h := sha256.New()
 		for _, list := range loaderLists {
-			l.read(list, func(file string, text []byte) {
-				l.build.Digest(file) // registers the file, so that the next build checks it by stat
-				fmt.Fprintf(h, "%s %d\n%s", file, len(text), text)
-			})
+			l.read(list)
 		}
-		h.Sum(l.digest[:0])
+		l.digest = sha256.Sum256(l.texts)
 	})
 	return l.digest, l.paths
 }
@@ -54,8 +51,8 @@ func (l *loader) pathsOf(rec *cache.Record) []string {
 	return paths
 }
 
-// read calls take for a list and for those that it includes, once for each.
-func (l *loader) read(file string, take func(file string, text []byte)) {
+// read appends the text of a list and of those that it includes, once for each.
+func (l *loader) read(file string) {
 	if slices.Contains(l.paths, file) {
 		return
 	}
@@ -64,7 +61,8 @@ func (l *loader) read(file string, take func(file string, text []byte)) {
 	if err != nil {
 		return
 	}
-	take(file, text)
+	l.build.Digest(file) // registers the file, so that the next build checks it by stat
+	l.texts = fmt.Appendf(l.texts, "%s %d\n%s", file, len(text), text)
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
 		words := strings.Fields(line)
@@ -78,7 +76,7 @@ func (l *loader) read(file string, take func(file string, text []byte)) {
 			l.paths = append(l.paths, path.Dir(pattern))
 			found, _ := filepath.Glob(pattern)
 			for _, f := range found {
-				l.read(f, take)
+				l.read(f)
 			}
 		}
 	}

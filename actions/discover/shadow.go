@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -44,40 +45,42 @@ func (t Tree) candidates(list string) *shadowCandidates {
 	return h
 }
 
-// of reports, for a header that was found, the candidate paths that exist and those that do not. If
-// the first folder of a path does not exist, the folder is reported. missing may be nil.
-func (h *shadowCandidates) of(file string, there, missing func(p string)) {
-	h.at(file+pch, h.hasPCH(path.Dir(file)), there, missing)
-	for i, d := range h.dirs {
-		rel, ok := below(file, d)
-		if !ok {
-			continue
+// of yields the candidate paths for a header that was found, and whether each exists. If the first
+// folder of a path does not exist, it yields the folder. Without all it omits absent paths.
+func (h *shadowCandidates) of(file string, all bool) iter.Seq2[string, bool] {
+	return func(yield func(p string, exists bool) bool) {
+		dir := path.Dir(file)
+		// without maybe the path is known to be absent
+		candidate := func(p string, maybe bool) bool {
+			exists := maybe && h.tree.Listing.Exists(p)
+			return !exists && !all || yield(p, exists)
 		}
-		first, _, deep := strings.Cut(rel, "/")
-		for j := range i {
-			if deep && !h.names[j].Has(first) {
-				if missing != nil {
-					missing(h.tree.join(h.dirs[j], first))
-				}
+		if !candidate(file+pch, h.hasPCH(dir)) {
+			return
+		}
+		for i, d := range h.dirs {
+			rel, ok := below(file, d)
+			if !ok {
 				continue
 			}
-			if has := h.names[j].Has(first); has || missing != nil {
-				h.at(h.tree.join(h.dirs[j], rel), has, there, missing)
-			}
-			if has := deep || h.names[j].Some(pch); has || missing != nil {
-				h.at(h.tree.join(h.dirs[j], rel)+pch, has, there, missing)
+			first, _, deep := strings.Cut(rel, "/")
+			for j := range i {
+				has := h.names[j].Has(first)
+				if deep && !has {
+					if all && !yield(h.tree.join(h.dirs[j], first), false) {
+						return
+					}
+					continue
+				}
+				if (has || all) && !candidate(h.tree.join(h.dirs[j], rel), has) {
+					return
+				}
+				has = deep || h.names[j].Some(pch)
+				if (has || all) && !candidate(h.tree.join(h.dirs[j], rel)+pch, has) {
+					return
+				}
 			}
 		}
-	}
-}
-
-// at reports one path. Without maybe the path is known to be absent.
-func (h *shadowCandidates) at(p string, maybe bool, there, missing func(p string)) {
-	switch {
-	case maybe && h.tree.Listing.Exists(p):
-		there(p)
-	case missing != nil:
-		missing(p)
 	}
 }
 
@@ -106,18 +109,18 @@ func below(file, dir string) (rel string, ok bool) {
 func (t Tree) shadowed(rec *cache.Record) (file string) {
 	for _, list := range rec.Search {
 		h := t.candidates(list)
-		there := func(p string) {
-			if file == "" && !Discovers(rec, p) && !slices.Contains(rec.Passed, p) && t.isFile(p) {
-				file = p
-			}
-		}
 		for _, f := range rec.Discovered {
-			if !IsCondition(f.Path) {
-				h.of(f.Path, there, nil)
+			if IsCondition(f.Path) {
+				continue
+			}
+			for p := range h.of(f.Path, false) {
+				if !Discovers(rec, p) && !slices.Contains(rec.Passed, p) && t.isFile(p) {
+					return p
+				}
 			}
 		}
 	}
-	return file
+	return ""
 }
 
 // shadows records the files that precede those that a record discovered. For headers that the
@@ -129,22 +132,20 @@ func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
 	var headers []cache.FileDigest
 	for _, list := range rec.Search {
 		h := d.candidates(list)
-		there := func(p string) {
-			switch {
-			case Discovers(rec, p) || slices.Contains(rec.Passed, p) || !d.isFile(p) && path.Ext(p) != pch:
-			case d.came(p, ran):
-				stable = false
-			case path.Ext(p) != pch:
-				rec.Passed = append(rec.Passed, p)
-			default:
-				headers = append(headers, d.compiledHeader(p))
+		for i, f := range append(paths(rec.Discovered), declared...) {
+			for p, exists := range h.of(f, i >= len(rec.Discovered)) {
+				switch {
+				case !exists:
+					rec.Absent = append(rec.Absent, p)
+				case Discovers(rec, p) || slices.Contains(rec.Passed, p) || !d.isFile(p) && path.Ext(p) != pch:
+				case d.came(p, ran):
+					stable = false
+				case path.Ext(p) != pch:
+					rec.Passed = append(rec.Passed, p)
+				default:
+					headers = append(headers, d.compiledHeader(p))
+				}
 			}
-		}
-		for _, f := range rec.Discovered {
-			h.of(f.Path, there, nil)
-		}
-		for _, f := range declared {
-			h.of(f, there, func(p string) { rec.Absent = append(rec.Absent, p) })
 		}
 	}
 	rec.Absent = compact(rec.Absent)
@@ -282,11 +283,11 @@ func (t Tree) watchShadows(rec *cache.Record, set map[string]bool, done map[stri
 			if h == nil {
 				h = t.candidates(list)
 			}
-			h.of(f.Path, func(p string) {
-				if !t.isFile(p) {
-					set[p] = true // a folder, for now
+			for p, exists := range h.of(f.Path, true) {
+				if !exists || !t.isFile(p) { // a folder, for now
+					set[p] = true
 				}
-			}, func(p string) { set[p] = true })
+			}
 		}
 	}
 }

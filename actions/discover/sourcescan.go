@@ -38,9 +38,9 @@ var nothing sourceScan
 // header.
 type sources struct {
 	tree    Tree
-	scans   memo[cache.Digest, *sourceScan]
-	named   memo[[2]string, bool] // whether a system file contains a name
-	buffers sync.Pool             // of *[]byte
+	scans   cache.Shards[cache.Digest, *sourceScan]
+	named   cache.Shards[[2]string, bool] // whether a system file contains a name
+	buffers sync.Pool                     // of *[]byte
 }
 
 // scan scans a file, once. The scan of an unreadable file is empty: its compile fails.
@@ -49,24 +49,32 @@ func (s *sources) scan(file string) *sourceScan {
 	if err != nil {
 		return &nothing
 	}
-	return s.scans.of(d, func() (*sourceScan, bool) {
-		text, err := s.read(file)
-		if err != nil {
-			return &nothing, false
-		}
-		defer s.buffers.Put(&text)
-		return scanText(text), true
-	})
+	if known, ok := s.scans.Load(d); ok {
+		return known
+	}
+	text, err := s.read(file)
+	defer s.buffers.Put(&text)
+	if err != nil {
+		return &nothing
+	}
+	scan := scanText(text)
+	s.scans.LoadOrStore(d, scan)
+	return scan
 }
 
 // mentions reports whether a file contains a name; an unreadable file may contain any. The
 // toolkit's headers are queried often, so their answers are cached.
 func (s *sources) mentions(file, name string) bool {
-	return s.named.of([2]string{file, name}, func() (found, ofSystem bool) {
-		text, err := s.read(file)
-		defer s.buffers.Put(&text)
-		return err != nil || bytes.Contains(text, []byte(name)), filepath.IsAbs(file)
-	})
+	if known, ok := s.named.Load([2]string{file, name}); ok {
+		return known
+	}
+	text, err := s.read(file)
+	defer s.buffers.Put(&text)
+	found := err != nil || bytes.Contains(text, []byte(name))
+	if filepath.IsAbs(file) {
+		s.named.LoadOrStore([2]string{file, name}, found)
+	}
+	return found
 }
 
 // read reads a file into a buffer from the pool. The caller returns it to the pool.

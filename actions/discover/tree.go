@@ -113,18 +113,3 @@ func compact(list []string) []string {
 		return again
 	})
 }
-
-// memo caches results by key. The zero value is empty.
-type memo[K comparable, V any] struct{ known cache.Shards[K, V] }
-
-// of returns the cached result, or calls find. The result of find is cached if ok is true.
-func (m *memo[K, V]) of(key K, find func() (v V, ok bool)) V {
-	if v, ok := m.known.Load(key); ok {
-		return v
-	}
-	v, ok := find()
-	if ok {
-		m.known.LoadOrStore(key, v)
-	}
-	return v
-}

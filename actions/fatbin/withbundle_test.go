@@ -16,7 +16,7 @@ func TestWithBundle(t *testing.T) {
 		if version == "15" {
 			bundle = bundle[:len(bundle)-1]
 		}
-		got, err := WithBundle(host, placeholder, bundle)
+		got, err := HIPBundle.Fill(host, placeholder, bundle)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("clang %s: not the object that the compiler makes of the bundle: %v", version, err)
 		}
@@ -27,7 +27,7 @@ func TestWithBundle(t *testing.T) {
 func TestWithBundleOfAnyLength(t *testing.T) {
 	host, bundle := testdata(t, "hiphost19.o"), []byte("CCOB, of some length")
 	for len(bundle) < 2*bundleAlign {
-		got, err := WithBundle(host, placeholder, bundle)
+		got, err := HIPBundle.Fill(host, placeholder, bundle)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,9 +40,9 @@ func TestWithBundleOfAnyLength(t *testing.T) {
 }
 
 // placed is an object with the placeholder and whatever a test adds.
-func placed(change func(*objectWriter, *[]symbol)) []byte { return bundlePlace.placed(change) }
+func placed(change func(*objectWriter, *[]symbol)) []byte { return HIPBundle.placed(change) }
 
-func (p clangPlace) placed(change func(*objectWriter, *[]symbol)) []byte {
+func (p ClangPlace) placed(change func(*objectWriter, *[]symbol)) []byte {
 	w := objectWriter{machine: elf.EM_X86_64}
 	data := elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 2, Addralign: p.align}
 	w.add(p.section, data, []byte(placeholder))
@@ -72,11 +72,11 @@ func TestWithBundleErrors(t *testing.T) {
 	resize := func(section int, content []byte) []byte {
 		return changed(func(w *objectWriter) { w.contents[section], w.sections[section].Size = content, uint64(len(content)) })
 	}
-	if out, err := WithBundle(testdata(t, "whole.o"), placeholder, bundle); err != nil || !bytes.Equal(out, testdata(t, "whole.o")) {
+	if out, err := HIPBundle.Fill(testdata(t, "whole.o"), placeholder, bundle); err != nil || !bytes.Equal(out, testdata(t, "whole.o")) {
 		t.Error("an object without kernels does not stay as it is:", err)
 	}
 	literal := placed(nothing)
-	if _, err := WithBundle(literal, placeholder, bundle); err != nil {
+	if _, err := HIPBundle.Fill(literal, placeholder, bundle); err != nil {
 		t.Fatal("the object that the others are made of:", err)
 	}
 	tests := []struct {
@@ -89,15 +89,15 @@ func TestWithBundleErrors(t *testing.T) {
 		{"only the record", "no section .hip_fatbin", changed(func(w *objectWriter) { w.sections[0].label = ".data" }), bundle},
 		{"the section twice", "more than one", section(bundleSection), bundle},
 		{"the record twice", "more than one", section(bundlesWrapper), bundle},
-		{"a bundle already", "does not hold the placeholder", testdata(t, "hipwhole15.o"), bundle},
-		{"more than the placeholder", "does not hold the placeholder", resize(0, []byte(placeholder+"\x00\x00")), bundle},
-		{"another end", "does not hold the placeholder", resize(0, []byte(placeholder+"\n")), bundle},
+		{"a bundle already", "want exactly the placeholder", testdata(t, "hipwhole15.o"), bundle},
+		{"more than the placeholder", "want exactly the placeholder", resize(0, []byte(placeholder+"\x00\x00")), bundle},
+		{"another end", "want exactly the placeholder", resize(0, []byte(placeholder+"\n")), bundle},
 		{"a smaller alignment", "not aligned to 4096", changed(func(w *objectWriter) { w.sections[0].Addralign = 16 }), bundle},
 		{"relocations in it", "it has relocations", relocated(1, 0), bundle},
 		{"a pointer into it", "into its middle", relocated(2, 4), bundle},
-		{"the same literal elsewhere", "something else than", relocated(2, 0), bundle},
-		{"nothing points to it", "or nothing", resize(2, nil), bundle},
-		{"another record", "something else than", changed(func(w *objectWriter) { w.sections[1].label = ".data" }), bundle},
+		{"the same literal elsewhere", "want 1 pointers", relocated(2, 0), bundle},
+		{"nothing points to it", "want 1 pointers", resize(2, nil), bundle},
+		{"another record", "want 1 pointers", changed(func(w *objectWriter) { w.sections[1].label = ".data" }), bundle},
 		{"a symbol", "another symbol", placed(func(_ *objectWriter, list *[]symbol) {
 			*list = append(*list, symbol{name: ".L.str", section: 1})
 		}), bundle},
@@ -106,7 +106,7 @@ func TestWithBundleErrors(t *testing.T) {
 		}), bundle},
 	}
 	for _, tt := range tests {
-		_, err := WithBundle(tt.object, placeholder, tt.bundle)
+		_, err := HIPBundle.Fill(tt.object, placeholder, tt.bundle)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 		}
@@ -116,21 +116,21 @@ func TestWithBundleErrors(t *testing.T) {
 // A fatbin takes the place of the placeholder in CUDA that clang compiled, and in no other object.
 func TestWithClangFatbin(t *testing.T) {
 	fatbin := append(bytes.Clone(fatbinMagic), "and the rest"...)
-	cuda := fatbinPlace.placed(func(*objectWriter, *[]symbol) {})
-	got, err := WithClangFatbin(cuda, placeholder, fatbin)
+	cuda := CUDAFatbin.placed(func(*objectWriter, *[]symbol) {})
+	got, err := CUDAFatbin.Fill(cuda, placeholder, fatbin)
 	if err != nil || !bytes.Equal(contentOf(t, got, finalSection), fatbin) {
 		t.Errorf("not placed: %v", err)
 	}
 	sameButFor(t, finalSection, cuda, got)
 	hip := placed(func(*objectWriter, *[]symbol) {})
-	if out, err := WithClangFatbin(hip, placeholder, fatbin); err != nil || !bytes.Equal(out, hip) {
+	if out, err := CUDAFatbin.Fill(hip, placeholder, fatbin); err != nil || !bytes.Equal(out, hip) {
 		t.Errorf("an object without a place for a fatbin is not as it was: %v", err)
 	}
 	for what, give := range map[string]func() ([]byte, error){
-		"no fatbin":                     func() ([]byte, error) { return WithClangFatbin(cuda, placeholder, bundleMagic) },
-		"does not hold the placeholder": func() ([]byte, error) { return WithClangFatbin(got, placeholder, fatbin) },
-		"something else than " + wrapperSection: func() ([]byte, error) {
-			return WithClangFatbin(fatbinPlace.placed(func(w *objectWriter, _ *[]symbol) {
+		"no fatbin":                    func() ([]byte, error) { return CUDAFatbin.Fill(cuda, placeholder, bundleMagic) },
+		"want exactly the placeholder": func() ([]byte, error) { return CUDAFatbin.Fill(got, placeholder, fatbin) },
+		"want 1 pointers": func() ([]byte, error) {
+			return CUDAFatbin.Fill(CUDAFatbin.placed(func(w *objectWriter, _ *[]symbol) {
 				w.addRelocations(".rela.data", 2, 0, []relocation{{offset: 0, kind: 1, symbol: 1}})
 			}), placeholder, fatbin)
 		},
@@ -148,7 +148,7 @@ func FuzzWithBundle(f *testing.F) {
 	}
 	f.Add(placed(func(*objectWriter, *[]symbol) {}))
 	f.Fuzz(func(t *testing.T, object []byte) {
-		out, err := WithBundle(object, placeholder, bundleMagic)
+		out, err := HIPBundle.Fill(object, placeholder, bundleMagic)
 		if err != nil {
 			return
 		}

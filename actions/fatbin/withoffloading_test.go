@@ -11,7 +11,7 @@ import (
 func TestWithOffloading(t *testing.T) {
 	for _, version := range []string{"19", "23"} {
 		host, want := testdata(t, "offhost"+version+".o"), testdata(t, "offwhole"+version+".o")
-		got, err := WithOffloading(host, placeholder, contentOf(t, want, offloadingSection))
+		got, err := Offloading.Fill(host, placeholder, contentOf(t, want, offloadingSection))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("clang %s: not the object that the compiler makes of the code: %v", version, err)
 		}
@@ -28,7 +28,7 @@ func TestWithOffloadingErrors(t *testing.T) {
 		w.addSymbols([]symbol{{info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_SECTION), section: 1}})
 		return w.bytes()
 	}
-	if _, err := WithOffloading(placed(func(*objectWriter) {}), placeholder, code); err != nil {
+	if _, err := Offloading.Fill(placed(func(*objectWriter) {}), placeholder, code); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -37,8 +37,8 @@ func TestWithOffloadingErrors(t *testing.T) {
 	}{
 		{"no offload binary", host, bundleMagic},
 		{"no section", testdata(t, "plain.o"), code},
-		{"does not hold the placeholder", whole, code},
-		{"something points to", placed(func(w *objectWriter) {
+		{"want exactly the placeholder", whole, code},
+		{"want 0 pointers", placed(func(w *objectWriter) {
 			w.add(".data", elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 3, Addralign: 8}, make([]byte, 8))
 			w.addRelocations(".rela.data", 2, 4, []relocation{{kind: 1, symbol: 1}})
 		}), code},
@@ -48,7 +48,7 @@ func TestWithOffloadingErrors(t *testing.T) {
 		}), code},
 		{"no ELF object", nil, code},
 	} {
-		if _, err := WithOffloading(tt.object, placeholder, tt.code); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := Offloading.Fill(tt.object, placeholder, tt.code); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, want %q", err, tt.want)
 		}
 	}
@@ -60,7 +60,7 @@ func FuzzWithOffloading(f *testing.F) {
 		f.Add(testdata(f, name))
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
-		out, err := WithOffloading(object, placeholder, offloadMagic)
+		out, err := Offloading.Fill(object, placeholder, offloadMagic)
 		if err != nil {
 			return
 		}

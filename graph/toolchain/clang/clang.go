@@ -203,7 +203,7 @@ func (c Commands) pass(code *gencode.Code, more ...string) []string {
 }
 
 // Placeholder replaces device code while host code is compiled. No program has this literal, see
-// fatbin.WithBundle.
+// fatbin.ClangPlace.
 const Placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
 
 // The extensions of the files with the device code that replaces the placeholder: of HIP, of CUDA,
