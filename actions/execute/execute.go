@@ -199,22 +199,13 @@ func (r *Runner) lookUp(
 	if a.Test().Each {
 		return nil, ""
 	}
-	rec = r.recorded(a, key)
-	if rec != nil && r.discovery.IsValid(a, rec) &&
+	rec = r.Records.Last(a.Outputs[0])
+	if rec != nil && rec.Command == key && r.discovery.IsValid(a, rec) &&
 		(a.Intermediate && len(rec.Outputs) == len(a.Outputs) ||
 			!a.Intermediate && r.hasOutputs(rec)) {
 		return rec, sched.UpToDate
 	}
 	return r.stored(ctx, a, key), sched.Cached
-}
-
-// recorded returns the last record of the build tree with this key, or nil. It prefers a record of
-// a itself.
-func (r *Runner) recorded(a *graph.Action, key cache.Key) *cache.Record {
-	if rec := r.Records.Last(a.Outputs[0]); rec != nil && rec.Command == key {
-		return rec
-	}
-	return r.Records.ByCommand(key)
 }
 
 func (r *Runner) hasOutputs(rec *cache.Record) bool {

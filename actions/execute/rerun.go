@@ -39,8 +39,8 @@ func (r *Runner) Rerun(ctx context.Context, a *graph.Action, traced bool) (*Reru
 	if err != nil {
 		return nil, failed(err)
 	}
-	first := r.recorded(a, key.key)
-	if first == nil {
+	first := r.Records.Last(a.Outputs[0])
+	if first == nil || first.Command != key.key {
 		return nil, sched.Result{Status: sched.Ran}
 	}
 	dir, err := r.scratches.place(a)

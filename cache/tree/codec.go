@@ -120,9 +120,9 @@ func (c *codec) root(r *root) {
 }
 
 // start codes the beginning of a record: command key, number of the first output's path.
-func (c *codec) start(l *logged) {
-	c.raw(l.command[:])
-	c.str(&l.output)
+func (c *codec) start(command *cache.Key, output *string) {
+	c.raw(command[:])
+	c.str(output)
 }
 
 // record codes a record after its start. It can leave out the fields when reading:

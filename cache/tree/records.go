@@ -20,15 +20,14 @@ import (
 //	numbers of strings, pairs and records (4 bytes each);
 //	offset of each string's and each pair's entry (4 bytes each);
 //	of each record: hash of its first output (8 bytes), offset (4), sorted;
-//	of each record: first 8 bytes of its command key, offset (4), sorted
+//	if an earlier version wrote it, the same by command keys
 type records struct {
-	strings, pairs   *table
-	outputs, records []byte // of the index, placeSize bytes for each record: by output, by command
+	strings, pairs *table
+	outputs        []byte // of the index, placeSize bytes for each record
 
 	// Records that the index does not cover, and some that it does. The value of an output without
 	// a valid record is nil.
 	byOutput      map[string]*logged
-	byCommand     map[cache.Key]*logged
 	decoded       int // number of records that stay decoded
 	recentStrings map[uint64]string
 	recentPairs   map[uint64]cache.FileDigest
@@ -36,10 +35,9 @@ type records struct {
 
 // logged is a record in the log.
 type logged struct {
-	output  string // first output path
-	command cache.Key
-	at      int64         // offset of its entry
-	rec     *cache.Record // nil if not decoded, or not retained
+	output string        // first output path
+	at     int64         // offset of its entry
+	rec    *cache.Record // nil if not decoded, or not retained
 }
 
 const placeSize = 12
@@ -169,9 +167,9 @@ func (w *writer) pair(p cache.FileDigest) uint64 {
 
 // record appends a record.
 func (w *writer) record(r *cache.Record) *logged {
-	l := &logged{output: r.Outputs[0].Path, command: r.Command}
+	l := &logged{output: r.Outputs[0].Path}
 	c := codec{b: []byte{kindRecord}, w: w}
-	c.start(l)
+	c.start(&r.Command, &l.output)
 	c.record(r, true)
 	l.at = w.at + int64(len(w.b))
 	w.b = appendEntry(w.b, c.b)
@@ -187,14 +185,14 @@ func (db *DB) load() {
 	if db.records != nil {
 		return
 	}
-	r := &records{strings: newTable(), pairs: newTable(), byOutput: map[string]*logged{}, byCommand: map[cache.Key]*logged{},
+	r := &records{strings: newTable(), pairs: newTable(), byOutput: map[string]*logged{},
 		recentStrings: map[uint64]string{}, recentPairs: map[uint64]cache.FileDigest{}}
 	db.records, db.size = r, headSize
 	if b, ok := db.blob(db.root.index); ok && len(b) >= 12 {
 		strings, pairs, places := 4*int(le.Uint32(b)), 4*int(le.Uint32(b[4:])), placeSize*int(le.Uint32(b[8:]))
-		if b = b[12:]; len(b) == strings+pairs+2*places {
+		if b = b[12:]; len(b) == strings+pairs+places || len(b) == strings+pairs+2*places {
 			r.strings.index, r.pairs.index, b = b[:strings], b[strings:strings+pairs], b[strings+pairs:]
-			r.outputs, r.records, db.size = b[:places], b[places:], db.root.covered
+			r.outputs, db.size = b[:places], db.root.covered
 		}
 	}
 	for db.size < int64(len(db.data)) {
@@ -233,28 +231,13 @@ func (db *DB) take(b []byte) (size int64, ok bool) {
 		}
 	case kindRecord:
 		l := &logged{at: db.size}
-		if c.start(l); !c.bad {
-			r.keep(l)
+		if c.start(&cache.Key{}, &l.output); !c.bad {
+			r.byOutput[l.output] = l
 		}
 	default:
 		return 0, false
 	}
 	return entryHead + int64(len(payload)), !c.bad
-}
-
-// keep makes l the record of its output.
-func (r *records) keep(l *logged) { r.byOutput[l.output], r.byCommand[l.command] = l, l }
-
-// find returns the records under a hash in a list of the index.
-func (db *DB) find(list []byte, hash uint64) (found []*logged) {
-	n := len(list) / placeSize
-	i := sort.Search(n, func(i int) bool { return le.Uint64(list[placeSize*i:]) >= hash })
-	for ; i < n && le.Uint64(list[placeSize*i:]) == hash; i++ {
-		if l := db.logged(list[placeSize*i:]); l != nil {
-			found = append(found, l)
-		}
-	}
-	return found
 }
 
 // logged decodes the start of the record at a place in the index, unless another record has replaced
@@ -263,7 +246,7 @@ func (db *DB) logged(place []byte) *logged {
 	l := &logged{at: int64(le.Uint32(place[8:]))}
 	b, ok := db.entry(l.at, kindRecord)
 	c := codec{b: b, reading: true, db: db}
-	if c.start(l); !ok || c.bad {
+	if c.start(&cache.Key{}, &l.output); !ok || c.bad {
 		return nil
 	}
 	if known, ok := db.records.byOutput[l.output]; ok {
@@ -273,7 +256,7 @@ func (db *DB) logged(place []byte) *logged {
 		return nil
 	}
 	if len(db.records.byOutput) < maxDecoded {
-		db.records.keep(l)
+		db.records.byOutput[l.output] = l
 	}
 	return l
 }
@@ -285,19 +268,20 @@ func hashOutput(path string) uint64 {
 	return h.Sum64()
 }
 
-func hashCommand(k cache.Key) uint64 { return le.Uint64(k[:]) }
-
 // last returns the record of an output, or nil.
 func (db *DB) last(output string) *logged {
-	l, ok := db.records.byOutput[output]
-	if !ok {
-		for _, l := range db.find(db.records.outputs, hashOutput(output)) {
-			if l.output == output {
-				return l
-			}
+	if l, ok := db.records.byOutput[output]; ok {
+		return l
+	}
+	list, hash := db.records.outputs, hashOutput(output)
+	n := len(list) / placeSize
+	i := sort.Search(n, func(i int) bool { return le.Uint64(list[placeSize*i:]) >= hash })
+	for ; i < n && le.Uint64(list[placeSize*i:]) == hash; i++ {
+		if l := db.logged(list[placeSize*i:]); l != nil && l.output == output {
+			return l
 		}
 	}
-	return l
+	return nil
 }
 
 // Last returns the record of the action whose first output is output, or nil. Records are shared
@@ -319,23 +303,6 @@ func (db *DB) LastRun(output string) *cache.Record {
 		return db.decode(l)
 	}
 	return db.read(l, false)
-}
-
-// ByCommand returns the record with this command key, or nil.
-func (db *DB) ByCommand(command cache.Key) *cache.Record {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.load()
-	r := db.records
-	if l := r.byCommand[command]; l != nil && r.byOutput[l.output] == l {
-		return db.decode(l)
-	}
-	for _, l := range db.find(r.records, hashCommand(command)) {
-		if l.command == command {
-			return db.decode(l)
-		}
-	}
-	return nil
 }
 
 // All yields the records, sorted by first output.
@@ -393,8 +360,8 @@ func (db *DB) decode(l *logged) *cache.Record {
 // read decodes a record, with or without its fields. It returns nil if the record is damaged.
 func (db *DB) read(l *logged, fields bool) *cache.Record {
 	b, ok := db.entry(l.at, kindRecord)
-	c, rec := codec{b: b, reading: true, db: db}, &cache.Record{Command: l.command}
-	c.start(&logged{})
+	c, rec, output := codec{b: b, reading: true, db: db}, &cache.Record{}, ""
+	c.start(&rec.Command, &output)
 	if c.record(rec, fields); !ok || c.bad || len(c.b) > 0 || len(rec.Outputs) == 0 {
 		return nil
 	}
@@ -416,7 +383,7 @@ func (db *DB) Append(r *cache.Record) error {
 	if err := db.write(w.b); err != nil {
 		return err
 	}
-	db.records.keep(l)
+	db.records.byOutput[l.output] = l
 	return nil
 }
 
@@ -455,17 +422,14 @@ func (db *DB) writeIndex() (err error) {
 		hash uint64
 		at   int64
 	}
-	var outputs, commands []place
+	var places []place
 	for _, l := range all {
-		outputs = append(outputs, place{hashOutput(l.output), l.at})
-		commands = append(commands, place{hashCommand(l.command), l.at})
+		places = append(places, place{hashOutput(l.output), l.at})
 	}
-	for _, list := range [2][]place{outputs, commands} {
-		slices.SortFunc(list, func(a, b place) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.at, b.at)) })
-		for _, p := range list {
-			b = le.AppendUint64(b, p.hash)
-			b = le.AppendUint32(b, uint32(p.at))
-		}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.at, b.at)) })
+	for _, p := range places {
+		b = le.AppendUint64(b, p.hash)
+		b = le.AppendUint32(b, uint32(p.at))
 	}
 	db.root.covered = db.size
 	db.root.index, err = db.writeBlob(b)

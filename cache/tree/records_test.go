@@ -104,9 +104,8 @@ func TestRoundTrip(t *testing.T) {
 	appendAll(t, db, sampleRecord(1), sampleRecord(2), sampleRecord(9), bare)
 	for _, db := range []*DB{db, open(t, db.name)} {
 		same(t, db.Last("build/9.o"), sampleRecord(9))
-		same(t, db.ByCommand(sampleRecord(2).Command), sampleRecord(2))
 		same(t, db.Last("bare"), bare)
-		if db.Last("build/x.d") != nil || db.ByCommand(cache.Key{1}) != nil {
+		if db.Last("build/x.d") != nil {
 			t.Error("a record was found under a name it does not have")
 		}
 		all := slices.Collect(db.All())
@@ -333,15 +332,9 @@ func (m *model) check() {
 		run := m.db.LastRun(old.Outputs[0].Path) // which must not be remembered as the whole
 		same(m.t, m.db.Last(old.Outputs[0].Path), want)
 		if want != nil {
-			same(m.t, m.db.ByCommand(want.Command), want)
 			bare, without := *want, *run
 			bare.Fields, without.Fields = nil, nil
 			same(m.t, &without, &bare)
-		}
-		if want == nil || want.Command != old.Command {
-			if got := m.db.ByCommand(old.Command); got != nil {
-				m.t.Fatalf("a record that does not count any more is found by its command: %v", got.Outputs[0])
-			}
 		}
 	}
 	if got := maps.Collect(byOutput(m.db)); !cmp.Equal(got, m.records) {
@@ -396,7 +389,7 @@ func TestConcurrently(t *testing.T) {
 				if err := db.Append(r); err != nil {
 					t.Error(err)
 				}
-				db.ByCommand(r.Command)
+				db.Last(r.Outputs[0].Path)
 				for range db.All() {
 				}
 			}
@@ -442,7 +435,7 @@ func FuzzOpen(f *testing.F) {
 }
 
 // A project of 2,000 sources that read 500 headers each, out of 1,500.
-func bigDB(b *testing.B) (path string, commands []cache.Key) {
+func bigDB(b *testing.B) (path string, outputs []string) {
 	db := open(b, newPath(b))
 	for i := range 2000 {
 		r := sampleRecord(i)
@@ -455,20 +448,20 @@ func bigDB(b *testing.B) (path string, commands []cache.Key) {
 			r.Absent = append(r.Absent, fmt.Sprintf("src/include/header_%d.cuh", a))
 		}
 		appendAll(b, db, r)
-		commands = append(commands, r.Command)
+		outputs = append(outputs, r.Outputs[0].Path)
 	}
 	b.ReportMetric(float64(db.size)/1e6, "MB")
 	db.Optimize()
 	db.Close()
-	return db.name, commands
+	return db.name, outputs
 }
 
 func BenchmarkLookUpAll(b *testing.B) {
-	path, commands := bigDB(b)
+	path, outputs := bigDB(b)
 	for b.Loop() {
 		db := open(b, path)
-		for _, k := range commands {
-			if db.ByCommand(k) == nil {
+		for _, o := range outputs {
+			if db.Last(o) == nil {
 				b.Fatal("a record is lost")
 			}
 		}
@@ -476,10 +469,10 @@ func BenchmarkLookUpAll(b *testing.B) {
 }
 
 func BenchmarkLookUpOne(b *testing.B) {
-	path, commands := bigDB(b)
+	path, outputs := bigDB(b)
 	for b.Loop() {
 		db := open(b, path)
-		if db.ByCommand(commands[1000]) == nil {
+		if db.Last(outputs[1000]) == nil {
 			b.Fatal("a record is lost")
 		}
 		db.Close()
