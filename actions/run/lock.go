@@ -133,27 +133,28 @@ func (l *Lock) removed(name string) bool {
 // LookLock keeps other processes from changing a build tree for a moment, while its files are read.
 // ok is false if a process changes the tree now, or if none ever has.
 func LookLock(name string) (l *Lock, ok bool) {
-	f, err := regular.Open(name, os.O_RDONLY, 0)
-	if err != nil {
+	l, ok = tryLock(name, syscall.LOCK_SH)
+	switch {
+	case !ok:
+	case l.removed(name):
+		l.Release()
 		return nil, false
+	default:
+		l.was = lastHolder(l.f)
 	}
-	l = &Lock{f: f}
-	if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) != nil || l.removed(name) {
-		f.Close()
-		return nil, false
-	}
-	l.was = lastHolder(f)
-	return l, true
+	return l, ok
 }
 
 // TryLock locks an existing file, without a sign in it. ok is false if another process has the
 // lock.
-func TryLock(name string) (l *Lock, ok bool) {
+func TryLock(name string) (l *Lock, ok bool) { return tryLock(name, syscall.LOCK_EX) }
+
+func tryLock(name string, how int) (l *Lock, ok bool) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, false
 	}
-	if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if flock(f, how|syscall.LOCK_NB) != nil {
 		f.Close()
 		return nil, false
 	}

@@ -6,10 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/inprocess"
+	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -135,4 +137,165 @@ var stateWords = map[string]string{
 	"cached":     "would be restored from the cache",
 	"run":        "would run",
 	"failed":     "cannot run",
+}
+
+// mostCauses limits the causes in a summary. The first causes account for most actions.
+const mostCauses = 12
+
+// work is an action as the summary counts it.
+type work struct {
+	kind         graph.Kind
+	target, name string
+}
+
+// writeCauses prints each cause with the work that it triggers: "17 actions: 1 source, 2 device
+// links, executable.app".
+func writeCauses(out io.Writer, causes []engine.Cause, many func(ids []int) string, of func(i int) work) {
+	for i, c := range causes {
+		if i == mostCauses {
+			fmt.Fprintf(out, "and %s more\n", graph.Count(len(causes)-i, "cause"))
+			break
+		}
+		fmt.Fprintf(out, "%s\n  %s: %s\n", c.Why, many(c.Actions), madeBy(c.Actions, of))
+	}
+}
+
+// madeBy summarizes the outputs of actions: sources compiled, device links, targets.
+func madeBy(ids []int, of func(i int) work) string {
+	sources, targets, links := map[work]bool{}, []string{}, 0
+	for _, i := range ids {
+		w := of(i)
+		switch info := w.kind.Info(); {
+		case info.Reads == graph.FormSource, info.Reads == graph.FormText:
+			sources[work{target: w.target, name: w.name}] = true
+		case info.Pool == graph.DeviceLinkPool:
+			links++
+		}
+		if !slices.Contains(targets, w.target) {
+			targets = append(targets, w.target)
+		}
+	}
+	var parts []string
+	if len(sources) > 0 {
+		parts = append(parts, graph.Count(len(sources), "source"))
+	}
+	if links > 0 {
+		parts = append(parts, graph.Count(links, "device link"))
+	}
+	slices.Sort(targets)
+	if more := len(targets) - 3; more > 1 {
+		targets = append(targets[:3], fmt.Sprintf("%d more targets", more))
+	}
+	return strings.Join(append(parts, targets...), ", ")
+}
+
+// summary prints the summary that `kbuild why` shows without names.
+func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
+	causes, _ := engine.WouldRunFor(g, list)
+	writeCauses(c.out, causes, func(ids []int) string { return "up to " + graph.Count(len(ids), "action") }, func(i int) work {
+		a := list[i].Action
+		return work{a.Kind, a.Target, a.Name}
+	})
+	states, whole := map[string]int{}, map[string]int{}
+	for _, e := range list {
+		states[e.State]++
+		if why := e.Action.Driver().UnsplitReason; why != "" {
+			whole[e.Action.DriverName()+"\n"+why]++
+		}
+		if e.State == "failed" {
+			fmt.Fprintf(c.out, "%s %s cannot run: %s\n", e.Action.Target, e.Action.Name, strings.Join(e.Why, ", "))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(whole)) {
+		driver, why, _ := strings.Cut(key, "\n")
+		fmt.Fprintf(c.out, "%s runs as one command (%s): %s\n", driver, graph.Count(whole[key], "action"), why)
+	}
+	for _, state := range []string{"cached", "up_to_date"} {
+		if n := states[state]; n > 0 {
+			be := stateWords[state]
+			if n > 1 {
+				be = strings.Replace(be, "is ", "are ", 1)
+			}
+			fmt.Fprintf(c.out, "%s %s\n", graph.Count(n, "action"), be)
+		}
+	}
+	if states["run"] > 0 {
+		fmt.Fprintf(c.out, "An output that comes out as it was stops what waits for it, so that fewer may run. `kbuild why -v` tells of each action, `kbuild why NAME` of some.\n")
+	}
+}
+
+// last prints what the last build did.
+func (cmd whyCmd) last(c *cli) error {
+	l, ok := c.workspace().LastBuild()
+	if !ok {
+		return usagef("no build in this build tree has run anything yet, as far as it is known; `kbuild why` says what one would run")
+	}
+	states := map[sched.Status]int{}
+	for _, a := range l.Actions {
+		states[a.Status]++
+		if c.JSON {
+			if err := c.out.Event(lastEntry(a)); err != nil {
+				return err
+			}
+		}
+	}
+	if c.JSON {
+		return nil
+	}
+	var parts []string
+	for _, s := range []struct {
+		status sched.Status
+		word   string
+	}{{sched.Ran, "ran"}, {sched.Cached, "came from the cache"}, {sched.Failed, "failed"}, {sched.Skipped, "not reached"}} {
+		if n := states[s.status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s.word))
+		}
+	}
+	fmt.Fprintf(c.out, "The build of %s: of %s, %s.\n", l.Began.Local().Format(time.DateTime), graph.Count(l.Total, "action"), strings.Join(parts, ", "))
+	took := func(ids []int) string {
+		var ms int64
+		for _, i := range ids {
+			ms += l.Actions[i].ElapsedMS
+		}
+		return fmt.Sprintf("%s, %.1fs", graph.Count(len(ids), "action"), float64(ms)/1000)
+	}
+	writeCauses(c.out, l.Causes(), took, func(i int) work { return work{l.Actions[i].Kind, l.Actions[i].Target, l.Actions[i].Name} })
+	if c.Verbose {
+		for _, a := range l.Actions {
+			fmt.Fprintf(c.out, "%s %s (%s): %s%s\n", a.Target, describeLast(a), a.Pos, a.Status, after(": ", a.Reason))
+		}
+	}
+	return nil
+}
+
+func describeLast(a engine.LastAction) string {
+	text := string(a.Kind) + " " + a.Name + after(" ", strings.Join(a.Archs, " "))
+	if a.ElapsedMS > 0 {
+		text += fmt.Sprintf(", %.1fs", float64(a.ElapsedMS)/1000)
+	}
+	return text
+}
+
+// after prepends before to a non-empty text.
+func after(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+// lastEntry builds an event of `kbuild why --last --json`.
+func lastEntry(a engine.LastAction) any {
+	return struct {
+		Event     string       `json:"event"`
+		Target    string       `json:"target"`
+		Kind      graph.Kind   `json:"kind"`
+		Name      string       `json:"name"`
+		Archs     []string     `json:"archs"`
+		Output    string       `json:"output"`
+		Status    sched.Status `json:"status"`
+		Reason    string       `json:"reason"`
+		Causes    []string     `json:"causes"`
+		ElapsedMS int64        `json:"elapsed_ms"`
+	}{"why_last", a.Target, a.Kind, a.Name, a.Archs, a.Output, a.Status, a.Reason, a.Causes, a.ElapsedMS}
 }
