@@ -71,18 +71,18 @@ func readProject(dir string, m Machine, ui UI) (*Build, error) {
 // readCMake reads a CMake build tree with the help of CMake's file API.
 func readCMake(dir, root string, ui UI) (*Build, error) {
 	cache := variables(filepath.Join(dir, "CMakeCache.txt"))
-	idx, exists, err := reply(dir)
-	if err == nil && !exists {
+	idx, answered, err := reply(dir)
+	if err == nil && !answered {
 		program := cache["CMAKE_COMMAND"]
 		if _, err := os.Stat(program); err != nil {
 			program = "cmake"
 		}
 		ui.Say(fmt.Sprintf("running %s %s, which writes what it knows of the build", program, dir))
 		if err = ask(dir, program, []string{dir}, nil); err == nil {
-			idx, exists, err = reply(dir)
+			idx, answered, err = reply(dir)
 		}
 	}
-	if err == nil && !exists {
+	if err == nil && !answered {
 		err = fmt.Errorf("%s: cmake left no answer of the kind codemodel 2 in .cmake/api/v1/reply; CMake 3.14 or newer does", dir)
 	}
 	if err != nil {
@@ -98,16 +98,19 @@ func readCMake(dir, root string, ui UI) (*Build, error) {
 	if t.rules, err = readRules(dir); err != nil {
 		return nil, err
 	}
-	if !t.rules.known {
-		t.note("", "which device code is relocatable, but for LTO: the files of the generator %s are not read", idx.CMake.Generator.Name)
-	}
-	for i := range t.replies {
-		if err := t.target(&t.replies[i]); err != nil {
-			return nil, err
+	for _, objects := range []bool{true, false} { // other targets include those of object libraries
+		for i := range t.replies {
+			if r := &t.replies[i]; (r.Type == "OBJECT_LIBRARY") == objects {
+				if err := t.target(r); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	t.runtimes()
-	t.others()
+	if exists(t.dir, "CTestTestfile.cmake") {
+		t.note("", "tests of CTest")
+	}
 	return t.finish()
 }
 
@@ -298,7 +301,7 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 		}
 		words = append(words, more...)
 	}
-	if language == "cuda" && (relocatable || !t.rules.known && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "lto_") })) {
+	if language == "cuda" && relocatable {
 		words = append(words, "-rdc=true")
 	}
 	for _, d := range c.Defines {
@@ -358,7 +361,9 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 			continue
 		}
 		if name, ok := t.made[filepath.Join(t.source, s.Path)]; ok {
-			t.include(out, name)
+			for _, g := range t.objects[name] {
+				out.join(g)
+			}
 		} else if !s.IsGenerated {
 			t.note(r.Name, "the object %s: put it into an archive, and name that in a prebuilt block", s.Path)
 		}
@@ -411,28 +416,4 @@ func (t *Target) hasDevice() bool {
 // has reports whether a source is in a target.
 func (t *Target) has(source string) bool {
 	return slices.ContainsFunc(t.Groups, func(g *Group) bool { return slices.Contains(g.Sources, source) })
-}
-
-// include adds the sources of an object library to a target that links its objects.
-func (t *cmakeTree) include(out *Target, name string) {
-	for i := range t.replies { // it may come later in the list
-		if r := &t.replies[i]; r.Name == name && t.objects[name] == nil && r.Type == "OBJECT_LIBRARY" {
-			if err := t.target(r); err != nil {
-				t.note(name, "%v", err)
-			}
-		}
-	}
-	for _, g := range t.objects[name] {
-		out.join(g)
-	}
-}
-
-// others records parts of a build that are not targets.
-func (t *cmakeTree) others() {
-	if _, err := os.Stat(filepath.Join(t.dir, "CTestTestfile.cmake")); err == nil {
-		t.note("", "tests of CTest")
-	}
-	if rel, err := filepath.Rel(t.Root, t.dir); err == nil && (rel == "build" || strings.HasPrefix(rel, "build/")) {
-		t.note("", "the build tree: kbuild's is build/, too, where CMake's files are. --build-dir names another")
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -125,28 +124,12 @@ func (b *Build) compile(target, program string, words []string, dir, file string
 		return nil, errors.New(misnamed(file, words))
 	case language == "cuda":
 		b.NVCC = program
-	case isNVCC: // it passes these options to the host compiler
-		s, err := nvcc.ReadSettings(words)
-		if err != nil {
-			return nil, err
+	case isNVCC: // it passes some options to the host compiler
+		g, err := b.group(target, "cuda", dir, words)
+		if err == nil {
+			g.Language, g.Codes, g.Flags = language, nil, nil
 		}
-		words = slices.Clone(s.Host)
-		for _, o := range []struct {
-			start  string
-			values []string
-		}{
-			{"-std=", []string{s.Std}}, {"-O", []string{s.Opt}}, {"-D", s.Defines},
-			{"-I", s.Includes}, {"-isystem", s.System},
-		} {
-			for _, v := range o.values {
-				if v != "" {
-					words = append(words, o.start+v)
-				}
-			}
-		}
-		if s.Debug {
-			words = append(words, "-g")
-		}
+		return g, err
 	}
 	return b.group(target, language, dir, words)
 }

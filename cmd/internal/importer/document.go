@@ -238,7 +238,7 @@ func (d *Document) Drop(faults []Fault) bool {
 	return len(from) > 0
 }
 
-// required lists the attributes that their block cannot be without. A gencode needs its code too.
+// required lists the attributes that their block cannot be without.
 var required = []string{"sources", "match", "archive", "shared"}
 
 func (d *Document) drop(o origin, why string) {
@@ -256,7 +256,7 @@ func (d *Document) drop(o origin, why string) {
 	default:
 		what = strings.TrimSpace(o.attr.key + " " + strings.Join(o.attr.items, ", ") + o.attr.expr)
 		o.block.remove(o.attr)
-		if slices.Contains(required, o.attr.key) || o.attr.key == "code" && o.block.kind == "gencode" {
+		if slices.Contains(required, o.attr.key) {
 			d.remove(o.block)
 		}
 	}
@@ -314,7 +314,7 @@ func (d *Document) HasCUDA() bool {
 	return slices.ContainsFunc(d.blocks, func(b *block) bool {
 		return slices.ContainsFunc(b.attrs, func(a *attribute) bool {
 			code := a.expr + strings.Join(a.items, ",")
-			return (a.key == "code" || a.key == "default") && strings.Contains(code, "sm_")
+			return a.key == "code" && strings.Contains(code, "sm_")
 		})
 	})
 }

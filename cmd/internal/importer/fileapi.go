@@ -171,7 +171,6 @@ type rules struct {
 	linked      map[string]bool
 	nvlink      map[string][]string // nvlink options of the device link
 	soname      map[string]string
-	known       bool
 }
 
 // readRules reads the build files of Ninja or make.
@@ -185,7 +184,7 @@ func readRules(dir string) (rules, error) {
 		r.ninja(string(text), string(compile))
 		return r, nil
 	}
-	return r, filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() != "build.make" {
 			return err
 		}
@@ -194,7 +193,6 @@ func readRules(dir string) (rules, error) {
 			return err
 		}
 		folder, _ := filepath.Rel(dir, filepath.Dir(p))
-		r.known = true
 		r.relocatable[folder] = strings.Contains(string(text), " -rdc=true ")
 		if device, err := regular.Read(filepath.Join(filepath.Dir(p), "dlink.txt")); err == nil {
 			r.linked[folder] = true
@@ -206,6 +204,10 @@ func readRules(dir string) (rules, error) {
 		}
 		return nil
 	})
+	if err == nil && len(r.relocatable) == 0 {
+		err = fmt.Errorf("%s has no files of Ninja or make, and kbuild init reads no other generator's", dir)
+	}
+	return r, err
 }
 
 // ninja parses build statements and rules. A statement's outputs are in its target's folder; its
@@ -220,7 +222,6 @@ func (r *rules) ninja(build, text string) {
 			relocatable[rule] = true
 		}
 	}
-	r.known = true
 	objects := "" // of the current build statement
 	device, options := false, ""
 	for line := range strings.Lines(build) {

@@ -32,7 +32,6 @@ type shaper struct {
 	doc      *Document
 	targets  []*Target
 	byName   map[string]*Target
-	gencodes map[string]string // block name by code
 	prebuilt map[string]*block
 	whole    map[string]bool // archives that all users link whole; see Target.Whole
 	lto      bool
@@ -40,7 +39,7 @@ type shaper struct {
 
 // Manifest returns a manifest for the build.
 func (b *Build) Manifest() *Document {
-	s := &shaper{Build: b, doc: &Document{}, byName: map[string]*Target{}, gencodes: map[string]string{},
+	s := &shaper{Build: b, doc: &Document{}, byName: map[string]*Target{},
 		prebuilt: map[string]*block{}, whole: map[string]bool{}}
 	s.doc.Head = []string{"kernels.hcl: written by kbuild init, from " + b.From + ".",
 		"See kbuild's docs/init.md and docs/manifest.md."}
@@ -65,10 +64,7 @@ func (b *Build) Manifest() *Document {
 		blocks[t] = s.shape(t)
 	}
 	s.toolchain()
-	s.gencode()
-	if b.Draft {
-		s.share(blocks)
-	}
+	s.share(blocks)
 	for _, file := range slices.Sorted(maps.Keys(s.prebuilt)) {
 		s.doc.blocks = append(s.doc.blocks, s.prebuilt[file])
 	}
@@ -90,28 +86,22 @@ func (b *Build) Manifest() *Document {
 	return s.doc
 }
 
-// gencode writes the lists of device code.
-func (s *shaper) gencode() {
-	byName := func(x, y string) int { return cmp.Compare(s.gencodes[x], s.gencodes[y]) }
-	for _, code := range slices.SortedFunc(maps.Keys(s.gencodes), byName) {
-		g := &block{kind: "gencode", name: s.gencodes[code]}
-		g.list("code", strings.Fields(code))
-		s.doc.blocks = append(s.doc.blocks, g)
-	}
-}
-
-// share moves attributes that all targets have alike into defaults. Targets without device code
-// take any gencode.
+// share moves attributes that all targets have alike into defaults: the device code, which targets
+// without any ignore, and in a draft others too.
 func (s *shaper) share(blocks map[*Target]*block) {
 	defaults := &block{kind: "defaults"}
-	for _, key := range []string{"gencode", "mode", "includes", "flags", "libs"} {
+	keys := []string{"code", "mode", "includes", "flags", "libs"}
+	if !s.Draft {
+		keys = keys[:1]
+	}
+	for _, key := range keys {
 		var first *attribute
 		alike := true
 		for _, t := range s.targets {
 			a := blocks[t].attribute(key)
 			switch {
 			case a == nil:
-				alike = alike && key == "gencode"
+				alike = alike && key == "code"
 			case first == nil:
 				first = a
 			default:
@@ -143,7 +133,7 @@ func (s *shaper) toolchain() {
 	if s.CCBin != "" {
 		b.set("host_compiler", quote(s.CCBin))
 	}
-	if len(b.attrs) > 0 && len(s.gencodes) > 0 {
+	if len(b.attrs) > 0 && slices.ContainsFunc(s.targets, (*Target).hasDevice) {
 		s.doc.blocks = append(s.doc.blocks, b)
 	}
 }
@@ -357,21 +347,7 @@ func (s *shaper) device(b *block, t *Target, g *Group) {
 	for _, c := range codes {
 		names = append(names, c.String())
 	}
-	key := strings.Join(names, " ")
-	if key != "" && s.gencodes[key] == "" {
-		name := "gpus"
-		if g.Language == "hip" {
-			name = "hip_gpus"
-		}
-		taken := slices.Collect(maps.Values(s.gencodes))
-		s.gencodes[key] = name
-		for n := 2; slices.Contains(taken, s.gencodes[key]); n++ {
-			s.gencodes[key] = fmt.Sprintf("%s_%d", name, n)
-		}
-	}
-	if key != "" {
-		b.set("gencode", "gencode."+s.gencodes[key])
-	}
+	b.list("code", names)
 	switch {
 	case g.ModeWhy != "":
 		b.set("mode", quote(g.Mode), g.ModeWhy)

@@ -129,14 +129,12 @@ func (b *Build) folders(target, from string, dirs []string) (out []string) {
 // precompiled headers become the headers that they include.
 func (b *Build) options(target, dir, tool string, flags []string) (out []string) {
 	for _, option := range splitFlags(tool, flags) {
-		words := option
-		if option[0] == "-Xclang" { // a clang option: -Xclang -include-pch -Xclang FILE
-			words = slices.DeleteFunc(slices.Clone(option), func(w string) bool { return w == "-Xclang" })
-		}
-		switch words[0] {
+		switch option[0] {
 		case "-Winvalid-pch", "-fpch-instantiate-templates", "-fno-pch-timestamp":
-		case "-include", "--pre-include", "-imacros", "-include-pch":
-			out = append(out, b.included(target, dir, option, words)...)
+		case "-include", "--pre-include", "-imacros":
+			if len(option) == 2 {
+				out = append(out, b.included(target, dir, option[0], option[1])...)
+			}
 		default:
 			out = append(out, option...)
 		}
@@ -144,39 +142,30 @@ func (b *Build) options(target, dir, tool string, flags []string) (out []string)
 	return out
 }
 
-// included converts an option that includes a header. words is the option without -Xclang.
-func (b *Build) included(target, dir string, option, words []string) (out []string) {
-	for i := 0; i+1 < len(words); i += 2 {
-		name, file := words[i], words[i+1]
-		abs := file
-		if !filepath.IsAbs(file) {
-			abs = filepath.Join(dir, file)
+// included converts an option that includes a header.
+func (b *Build) included(target, dir, name, file string) (out []string) {
+	abs := file
+	if !filepath.IsAbs(file) {
+		abs = filepath.Join(dir, file)
+	}
+	if !b.inTree(abs) {
+		if _, err := os.Stat(abs); err == nil {
+			file = b.rel(dir, abs)
 		}
-		if !b.inTree(abs) {
-			if _, err := os.Stat(abs); err == nil {
-				option = slices.Clone(option)
-				option[slices.Index(option, file)] = b.rel(dir, abs)
-			}
-			out = append(out, option...)
-			return out
-		}
-		if name == "-include-pch" { // the header is also included by -include
-			continue
-		}
-		headers, lines, ok := generated(abs)
-		if !ok {
-			b.note(target, "%s %s, which is made in the build tree", name, b.rel(dir, abs))
-			continue
-		}
-		for _, l := range lines {
-			b.note(target, "%s of a precompiled header of CMake", l)
-		}
-		for _, h := range headers {
-			if filepath.IsAbs(h) {
-				out = append(out, b.included(target, dir, []string{name, h}, []string{name, h})...)
-			} else {
-				out = append(out, name, h)
-			}
+		return []string{name, file}
+	}
+	headers, lines, ok := generated(abs)
+	if !ok {
+		b.note(target, "%s %s, which is made in the build tree", name, b.rel(dir, abs))
+	}
+	for _, l := range lines {
+		b.note(target, "%s of a precompiled header of CMake", l)
+	}
+	for _, h := range headers {
+		if filepath.IsAbs(h) {
+			out = append(out, b.included(target, dir, name, h)...)
+		} else {
+			out = append(out, name, h)
 		}
 	}
 	return out
