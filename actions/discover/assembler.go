@@ -20,7 +20,7 @@ import (
 
 // The assembler reads files for .incbin and .include, and no dependency file names them.
 //
-// A compile whose asm statements have one of these directives runs each time. Preprocessed text
+// A compile whose asm statements name undeclared files by them runs each time. Preprocessed text
 // shows it, where macros are expanded: a command that leaves no such text is run again to
 // preprocess, if some file that it read has what looks like a directive.
 //
@@ -51,10 +51,14 @@ func directives(text []byte) iter.Seq2[bool, []byte] {
 	}
 }
 
-// assembles reports whether the code of a text makes the assembler read files.
-func assembles(text []byte) bool {
-	for _, rest := range directives(text) {
-		if !isCode(rest) {
+// assembles reports whether the code of a text makes the assembler read other files than those that
+// .incbin names and that are declared: kbuild's own sources embed artifacts so.
+func assembles(text []byte, declared []string) bool {
+	for include, rest := range directives(text) {
+		name, quoted := bytes.CutPrefix(bytes.TrimLeft(rest, " \t"), []byte(`\"`))
+		name, _, ends := bytes.Cut(name, []byte(`\"`))
+		known := !include && quoted && ends && slices.Contains(declared, string(name))
+		if !known && !isCode(rest) {
 			return true
 		}
 	}
@@ -241,7 +245,7 @@ func (s *compile) assembled(found []cache.FileDigest) []cache.FileDigest {
 	if reads && s.drivers.known(a) && !compilesMade(a) {
 		// text that looks like a directive may not be one
 		text, ok := s.expanded(s.ctx, s.ran)
-		reads = !ok || assembles(text)
+		reads = !ok || assembles(text, a.Inputs)
 	}
 	if reads || s.stagedAssembles() {
 		return []cache.FileDigest{Never("the assembler reads files for .incbin or .include of an asm statement")}
@@ -263,7 +267,7 @@ func (s *compile) stagedAssembles() bool {
 		if err != nil { // the command ran remotely
 			text, err = s.sources.read(in.From)
 		}
-		if err != nil || assembles(text) {
+		if err != nil || assembles(text, s.ran.Action.Inputs) {
 			return true
 		}
 		s.sources.buffers.Put(&text)

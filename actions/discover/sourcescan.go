@@ -88,7 +88,7 @@ func (s *sources) read(file string) ([]byte, error) {
 
 // scanText scans a text. The result does not refer to text.
 func scanText(text []byte) *sourceScan {
-	now := sourceScan{clocks: clocksIn(text), assembles: assembles(text)}
+	now := sourceScan{clocks: clocksIn(text), assembles: assembles(text, nil)}
 	text = splice(text)
 	now.once = bytes.Contains(text, []byte("once")) || bytes.Contains(text, []byte("import"))
 	for at := range wordsIn(text, hasInclude) {

@@ -103,9 +103,12 @@ func TestIncbin(t *testing.T) {
 		`asm(".inc" "bin \"a.bin\"");`:                            true,
 		"asm(\".inc\"\n# 3 \"x.c\"\n\"bin %0\" :: \"m\"(x));":     true,
 		`asm(".inc\".bin \"a.bin\"");`:                            false,
+		`asm(".incbin \"b.bin\"");`:                               false,
+		`asm(".include \"b.bin\"");`:                              true,
+		`asm(".incbin \"b.bin\"\n.incbin \"c.bin\"");`:            true,
 		`set.include(x); T y = {.include = 1}; a.included();`:     false,
 	} {
-		if got := assembles([]byte(text)); got != want {
+		if got := assembles([]byte(text), []string{"b.bin"}); got != want {
 			t.Errorf("%s\n assembles is %v", text, got)
 		}
 	}
