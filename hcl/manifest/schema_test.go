@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,33 @@ func TestEveryAttributeIsRead(t *testing.T) {
 			t.Errorf("no error at line %d of\n%s\n%s", line, text, rendered(diags))
 		}
 	})
+}
+
+// A tag that no row has is a mistake: nothing sets its field.
+func TestTagsAreRows(t *testing.T) {
+	rows := map[string]bool{}
+	var walk func(b *Block)
+	walk = func(b *Block) {
+		for _, a := range b.Attributes {
+			rows[a.Name] = true
+		}
+		for _, n := range b.Blocks {
+			walk(n)
+		}
+	}
+	walk(Schema())
+	l := newLoader(Options{})
+	for _, v := range []any{record{}, Source{}, Toolchain{}, Cache{}, Package{}, Variable{}, Gencode{}, Group{}, Test{}, Embed{}} {
+		fields := l.fieldsOf(reflect.TypeOf(v))
+		if len(fields) == 0 {
+			t.Errorf("%T has no tags", v)
+		}
+		for name := range fields {
+			if !rows[name] {
+				t.Errorf("%T: no row %s", v, name)
+			}
+		}
+	}
 }
 
 // Examples are manifests that load; every row says what a reader looks for.
