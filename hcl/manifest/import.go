@@ -139,21 +139,6 @@ func (l *catalog) isNew(b *block, file, dir string) bool {
 	return true
 }
 
-// belongs reports an error for a block in an imported manifest that only the root manifest may
-// have.
-func (l *catalog) belongs(b *block) bool {
-	if b.dir == "" {
-		return true
-	}
-	by := l.imported[b.dir]
-	switch b.kind {
-	case "profile", "toolchain", "cache", "package":
-		return l.bothAt(b.rng, by.rng, "imported here", "Move it to "+l.project.File+" of the project.",
-			"%s is imported, and a block %s is for the whole project", path.Join(by.dir, by.name), b.kind)
-	}
-	return true
-}
-
 // isAbove reports whether the folder dir contains the folder below.
 func isAbove(dir, below string) bool { return dir == "" || strings.HasPrefix(below, dir+"/") }
 

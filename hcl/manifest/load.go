@@ -171,7 +171,9 @@ func (l *loader) decode() {
 			l.reader(b, nil).decode(&g)
 			l.project.Groups = append(l.project.Groups, g)
 		case "test":
-			l.decodeTest(b)
+			for _, i := range l.instances(b) {
+				l.project.Tests = append(l.project.Tests, l.reader(b, i.values).test(i))
+			}
 		default:
 			if isTarget(b.kind) {
 				l.decodeTarget(b)

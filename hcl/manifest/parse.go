@@ -145,7 +145,13 @@ func (l *catalog) blocksOf(body *hclsyntax.Body, dir string) {
 			l.unknownBlock(hb, Schema())
 			continue
 		}
-		if b := l.block(hb, s, dir); b != nil && l.belongs(b) {
+		switch b, by := l.block(hb, s, dir), l.imported[dir]; {
+		case b == nil:
+		case s.Root && dir != "":
+			l.bothAt(b.rng, by.rng, "imported here", "Move it to "+l.project.File+" of the project.",
+				"%s is imported, and a block %s is for the whole project", path.Join(by.dir, by.name),
+				b.kind)
+		default:
 			l.blocks = append(l.blocks, b)
 		}
 	}

@@ -22,6 +22,7 @@ type Block struct {
 	Open       string // if not "": any attribute name is valid, and this describes them
 	Blocks     []*Block
 	Once       bool // at most one per manifest, or per parent block if nested
+	Root       bool // for the whole project: an imported manifest has none
 	Target     bool // references and the command line may name it
 	// Where attributes come from that are not set: "defaults" (those that it has), "the target" (those
 	// that are not required), or "" for none.

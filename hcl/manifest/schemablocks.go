@@ -73,7 +73,7 @@ func manifestBlock() *Block {
 					"refuses it. " + constraintText},
 		},
 	}, {
-		Name: "package", Once: true, See: "install.md",
+		Name: "package", Once: true, Root: true, See: "install.md",
 		Text: "The name under which CMake and pkg-config find what `kbuild install` installs.",
 		Example: `package {
   name    = "solver"
@@ -97,7 +97,7 @@ func manifestBlock() *Block {
 				Text:    "What the package is for, in a line."},
 		},
 	}, {
-		Name: "cache", Once: true, See: "remote.md#in-kernelshcl",
+		Name: "cache", Once: true, Root: true, See: "remote.md#in-kernelshcl",
 		Text: "A cache on another machine, for everybody who builds the project.",
 		Example: `cache {
   remote = "grpcs://cache.example:8980/instance"
@@ -161,7 +161,7 @@ func manifestBlock() *Block {
   kernels = glob("src/*.cu")
 }`,
 	}, {
-		Name: "profile", Label: "a name", Open: "variables",
+		Name: "profile", Label: "a name", Root: true, Open: "variables",
 		Text: "Values of variables for `--profile NAME`, which builds under `build/NAME`.",
 		Example: `variable "lto" {
   default = true
@@ -171,7 +171,7 @@ profile "dev" {
   lto = false
 }`,
 	}, {
-		Name: "toolchain", Label: `"cuda" or "hip"`,
+		Name: "toolchain", Label: `"cuda" or "hip"`, Root: true,
 		Text: "The compiler to use, and the version that it must have.",
 		Example: `toolchain "cuda" {
   version = ">= 11.8"

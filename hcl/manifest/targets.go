@@ -180,25 +180,18 @@ func (r *reader) prebuilt() *Target {
 	return t
 }
 
-// decodeTest reads a test block. A test is not a target: nothing depends on it, and building
+// test reads an instance of a test block. A test is not a target: nothing depends on it, and building
 // everything runs no tests.
-func (l *loader) decodeTest(b *block) {
-	for _, i := range l.instances(b) {
-		t := l.reader(b, i.values).test()
-		if i.name != "" {
-			t.Name += ":" + i.name
-		}
-		l.project.Tests = append(l.project.Tests, t)
-	}
-}
-
-func (r *reader) test() Test {
+func (r *reader) test(i instance) Test {
 	l, t := r.l, struct {
 		Test
 		Program reference `attr:"executable"`
 		Cached  *bool     `attr:"cache"`
 	}{Test: Test{Name: r.b.name, Pos: position(r.b.rng)}}
 	r.decode(&t)
+	if i.name != "" {
+		t.Name += ":" + i.name
+	}
 	t.EachTime = t.Cached != nil && !*t.Cached
 	if to := t.Program; to.target != nil {
 		b := l.named[to.label()]
