@@ -103,7 +103,23 @@ func (f *Failure) depend(on string) string {
 	for _, t := range f.Targets {
 		byLabel[t.Label] = t
 	}
-	own, attribute := f.linksItself(on)
+	// The setting that makes a library link its device code itself, if the failed link is one of
+	// device code, and the name of its attribute.
+	own, attribute, links := "", "", false
+	for a := range f.Actions {
+		switch lane := a.Kind.Info().Lane; {
+		case a.Target != on || f.Action.Work.Link == nil:
+		case lane == graph.LaneArchive:
+			own, attribute = "device_link = true", "device_link"
+		case lane == graph.LaneLink && strings.HasPrefix(on, "library."):
+			own, attribute = `type = "shared"`, "type"
+		case a.Work.Link != nil:
+			links = true
+		}
+	}
+	if !links {
+		own = ""
+	}
 	seen := map[string]bool{}
 	for todo := []string{f.Action.Target}; len(todo) > 0; todo = todo[1:] {
 		t := byLabel[todo[0]]
@@ -124,30 +140,6 @@ func (f *Failure) depend(on string) string {
 		return own + " of " + on + " keeps its device code to itself: drop " + attribute + ", and add " + on + " to the deps of " + f.Action.Target
 	}
 	return "add " + on + " to the deps of " + f.Action.Target
-}
-
-// linksItself returns the setting that makes a library link its device code itself, and the name of
-// its attribute. It returns them only if the failed link is one of device code.
-func (f *Failure) linksItself(target string) (setting, attribute string) {
-	if f.Action.Work.Link == nil {
-		return "", ""
-	}
-	links := false
-	for a := range f.Actions {
-		switch {
-		case a.Target != target:
-		case a.Kind.Info().Lane == graph.LaneArchive:
-			setting, attribute = "device_link = true", "device_link"
-		case a.Kind.Info().Lane == graph.LaneLink && strings.HasPrefix(target, "library."):
-			setting, attribute = `type = "shared"`, "type"
-		case a.Work.Link != nil:
-			links = true
-		}
-	}
-	if !links {
-		return "", ""
-	}
-	return setting, attribute
 }
 
 func (f *Failure) abs(file string) string { return cache.Absolute(f.Root, file) }

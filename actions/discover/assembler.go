@@ -232,7 +232,7 @@ func (s *compile) assembled(found []cache.FileDigest) []cache.FileDigest {
 	if assembler(a) != "" {
 		return s.assembledSource(append(paths(found), a.Inputs...))
 	}
-	if a.Kind == graph.Preprocess { // the compile of its text reads them
+	if a.Kind.Info().Writes == graph.FormText { // the compile of its text reads them
 		return nil
 	}
 	reads, files := false, sourcesOf(a)

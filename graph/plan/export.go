@@ -88,7 +88,15 @@ func (b *builder) export(t *target) Export {
 			e.Needs = append(e.Needs, s.Label)
 			e.RunPaths = appendNew(e.RunPaths, rpath(t.File, s.File))
 		}
-		b.checkLoaded(t, &e)
+		l := b.walk.linkage(t)
+		for _, lib := range l.libs {
+			for _, file := range b.facts.Libs[lib] {
+				if dir := path.Dir(file); inProject(dir) && slices.Contains(l.libDirs, dir) && path.Ext(file) != ".a" {
+					e.InTree = true
+					e.Fault, e.FaultPos = file+" is loaded from lib_dirs of the project, and is not installed. Declare it as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
+				}
+			}
+		}
 	case t.HeaderOnly():
 		e.HeaderOnly = true
 		e.Links = Links{Libs: t.Libs, LibDirs: t.LibDirs, Defines: toolchain.Defines(t.Defines), Flags: t.AttrPos["flags"]}
@@ -141,20 +149,6 @@ func (b *builder) checkLibDirs(t *target, e *Export) {
 		if inProject(dir) {
 			e.InTree = true
 			e.Fault, e.FaultPos = "lib_dirs "+dir+" is in the project, and what -l finds there is not installed. Declare the library as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
-		}
-	}
-}
-
-// checkLoaded rejects the installation of a program or shared library that loads a library from a
-// folder of the project.
-func (b *builder) checkLoaded(t *target, e *Export) {
-	l := b.walk.linkage(t)
-	for _, lib := range l.libs {
-		for _, file := range b.facts.Libs[lib] {
-			if dir := path.Dir(file); inProject(dir) && slices.Contains(l.libDirs, dir) && path.Ext(file) != ".a" {
-				e.InTree = true
-				e.Fault, e.FaultPos = file+" is loaded from lib_dirs of the project, and is not installed. Declare it as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
-			}
 		}
 	}
 }

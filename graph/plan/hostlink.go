@@ -10,8 +10,14 @@ import (
 
 // hostLink returns the host link of t without device code.
 func (b *builder) hostLink(t *target, l linkage) host.LinkOptions {
-	h := host.LinkOptions{Depfile: b.linkDepfile(t), Trace: b.tracesLink(t, l), Objects: append(t.ObjectPaths(), l.embeds...), Libs: l.libs, LibDirs: l.libDirs,
+	h := host.LinkOptions{Depfile: b.linkDepfile(t), Objects: append(t.ObjectPaths(), l.embeds...), Libs: l.libs, LibDirs: l.libDirs,
 		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.File}
+	// GNU ld prints the paths that it probes. Other linkers, which flags may name, accept the option
+	// but print other things, or nothing.
+	other := func(flag string) bool {
+		return strings.HasPrefix(flag, "-fuse-ld=") && flag != "-fuse-ld=bfd" || strings.HasPrefix(flag, "--ld-path=")
+	}
+	h.Trace = b.facts.LinkDepfile && b.facts.LinkTrace && !slices.ContainsFunc(slices.Concat(t.Flags.Link, h.LTO), other)
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
 		switch {
 		case s.Wrapped != "":
@@ -107,13 +113,4 @@ func (b *builder) linkDepfile(t *target) string {
 		return ""
 	}
 	return b.build.Out("obj", t.Folder(), "link.d")
-}
-
-// tracesLink reports whether the linker of t is GNU ld, which prints the paths that it probes.
-// Other linkers, which flags may name, accept the option but print other things, or nothing.
-func (b *builder) tracesLink(t *target, l linkage) bool {
-	other := func(flag string) bool {
-		return strings.HasPrefix(flag, "-fuse-ld=") && flag != "-fuse-ld=bfd" || strings.HasPrefix(flag, "--ld-path=")
-	}
-	return b.facts.LinkDepfile && b.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(b.ltoLink(t, l), other)
 }

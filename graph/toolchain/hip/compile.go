@@ -117,7 +117,15 @@ func (k *Toolchain) learn(b *toolchain.Build, t *toolchain.Target, whole *graph.
 	passes, err := toolchain.Learn(&b.Answers, q, func(text string) (*Passes, error) {
 		p, err := LearnCompile(text, append(argv[:1:1], q.Args...), codes)
 		if err == nil {
-			p.InRoot(b.Root)
+			// The query has absolute paths; in the project they are relative to its root.
+			for i, f := range p.Flags {
+				p.Flags[i] = strings.ReplaceAll(f, b.Root+"/", "")
+			}
+			for _, libs := range p.Libs {
+				for i, l := range libs {
+					libs[i] = strings.TrimPrefix(l, b.Root+"/")
+				}
+			}
 		}
 		return p, err
 	})

@@ -55,19 +55,6 @@ type DeviceLink struct {
 	Clang   bool     // Program is a clang that runs lld
 }
 
-// InRoot makes paths in the folder root relative to it, as in the project. The query has absolute
-// paths.
-func (p *Passes) InRoot(root string) {
-	for i, f := range p.Flags {
-		p.Flags[i] = strings.ReplaceAll(f, root+"/", "")
-	}
-	for _, libs := range p.Libs {
-		for i, l := range libs {
-			libs[i] = strings.TrimPrefix(l, root+"/")
-		}
-	}
-}
-
 // LearnCompile parses the dry run of a compile for codes. asked is the query: the program and its
 // arguments.
 func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, error) {

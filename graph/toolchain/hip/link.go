@@ -147,9 +147,24 @@ func (h *link) checkLinker() {
 	}
 }
 
-// learn returns the steps of the link from dry runs.
+// learn returns the steps of the link from dry runs, or why the link stays unsplit.
 func (h *link) learn() (*Link, error) {
-	if err := h.oneCommand(); err != nil {
+	wrapper := h.Programs["llvm-offload-wrapper"]
+	features := func(c gencode.Code) bool { return c.Feature != "" }
+	switch err := h.b.OptedOut(h.t); {
+	case err != nil:
+		return nil, err
+	case h.codes != nil && h.Major > LastMajor:
+		return nil, fmt.Errorf("clang %d is newer than those that were tried", h.Major)
+	case h.isNew && h.Major < FirstApart:
+		return nil, fmt.Errorf("clang %d optimises in the linker of its new offload driver", h.Major)
+	// The linker mislabels code that it did not link.
+	case h.isNew && h.hosted && wrapper == "" && h.Major > FirstWrapped:
+		return nil, fmt.Errorf("there is no llvm-offload-wrapper of clang %d (on Debian and Ubuntu: apt install llvm-%[1]d)", h.Major)
+	case h.isNew && h.hosted && wrapper == "" && slices.ContainsFunc(h.codes, features):
+		return nil, fmt.Errorf("the linker of clang %d forgets features of code that was linked before (%s)", h.Major, toolchain.Spell(h.codes))
+	}
+	if err := clang.AllSplit(h.inputs, "hipcc"); err != nil {
 		return nil, err
 	}
 	argv := h.linkArgv(h.t.Codes.GFX, h.mode, h.options(), []string{toolchain.QueryInput}, toolchain.AskOutput)
@@ -167,26 +182,6 @@ func (h *link) learn() (*Link, error) {
 	}
 	link.Device, link.Bundle = wrapped.Device, wrapped.Bundle
 	return link, nil
-}
-
-// oneCommand returns why the link stays unsplit, or nil if it can be split.
-func (h *link) oneCommand() error {
-	wrapper := h.Programs["llvm-offload-wrapper"]
-	features := func(c gencode.Code) bool { return c.Feature != "" }
-	switch err := h.b.OptedOut(h.t); {
-	case err != nil:
-		return err
-	case h.codes != nil && h.Major > LastMajor:
-		return fmt.Errorf("clang %d is newer than those that were tried", h.Major)
-	case h.isNew && h.Major < FirstApart:
-		return fmt.Errorf("clang %d optimises in the linker of its new offload driver", h.Major)
-	// The linker mislabels code that it did not link.
-	case h.isNew && h.hosted && wrapper == "" && h.Major > FirstWrapped:
-		return fmt.Errorf("there is no llvm-offload-wrapper of clang %d (on Debian and Ubuntu: apt install llvm-%[1]d)", h.Major)
-	case h.isNew && h.hosted && wrapper == "" && slices.ContainsFunc(h.codes, features):
-		return fmt.Errorf("the linker of clang %d forgets features of code that was linked before (%s)", h.Major, toolchain.Spell(h.codes))
-	}
-	return clang.AllSplit(h.inputs, "hipcc")
 }
 
 // options returns the options of the link by hipcc.

@@ -100,7 +100,15 @@ func (d DeviceLink) Emit(u toolchain.Unit, name string, code Bitcode, flags []st
 	}
 	options, from := code.Options, 3
 	if d.Clang {
-		options, from, flags = throughClang(options), 1, flagsThroughClang(flags)
+		from = 1
+		var passed []string // a clang passes on files and options for lld
+		for _, a := range options {
+			if strings.HasPrefix(a, "-") {
+				passed = append(passed, "-Xlinker")
+			}
+			passed = append(passed, a)
+		}
+		options, flags = passed, flagsThroughClang(flags)
 	}
 	d.Flags = append(d.Flags[:len(d.Flags):len(d.Flags)], flags...)
 	a := u.Action(graph.LLD, d.Device(options, output), output)
@@ -108,19 +116,8 @@ func (d DeviceLink) Emit(u toolchain.Unit, name string, code Bitcode, flags []st
 	u.Emit(a)
 }
 
-// throughClang converts files and options for lld to those of a clang that passes them on.
-func throughClang(args []string) []string {
-	var out []string
-	for _, a := range args {
-		if strings.HasPrefix(a, "-") {
-			out = append(out, "-Xlinker")
-		}
-		out = append(out, a)
-	}
-	return out
-}
-
-// flagsThroughClang is throughClang for flags, whose operands are no files. It joins library
+// flagsThroughClang returns flags for lld as a clang passes them on. Their operands are no files. It
+// joins library
 // options with their values, because kbuild finds them in the command as one word.
 func flagsThroughClang(flags []string) []string {
 	var out []string

@@ -185,7 +185,17 @@ func checkCoverage(p *toolchain.Plan, t, u *toolchain.Target, lto bool) {
 // checkMembers checks the LTO-IR in the file of a prebuilt against its lto attribute.
 func (k *Toolchain) checkMembers(p *toolchain.Plan, t, u *toolchain.Target, lto bool) {
 	members := linkedMembers(u)
-	k.checkVersions(p, t, u, members, lto)
+	for _, kind := range []gencode.Kind{gencode.SASS, gencode.PTX, gencode.LTO} {
+		own, known := k.Makes[kind]
+		newer := slices.DeleteFunc(slices.Clone(members), func(m toolchain.Member) bool { return !m.Versions[kind].Newer(own) })
+		if !known || len(newer) == 0 || kind == gencode.LTO && !lto {
+			continue
+		}
+		p.Bothf(u.Pos, t.Pos, t.Label+" links "+u.Label, "Set CUDA_HOME to that CUDA or a newer one, or ask the vendor for code of an older one.",
+			"%s was made by a newer CUDA than %s: its %s is of version %s, and nvlink reads up to %s",
+			u.MemberNames(newer), k.Version, kind, newer[0].Versions[kind], own)
+		break
+	}
 	none := slices.DeleteFunc(slices.Clone(members), func(m toolchain.Member) bool { return m.Holds(gencode.LTO) })
 	switch {
 	case len(none) > 0 && u.LTO == "required":
@@ -201,21 +211,6 @@ func (k *Toolchain) checkMembers(p *toolchain.Plan, t, u *toolchain.Target, lto 
 	case len(none) < len(members) && u.LTO == "none":
 		i := slices.IndexFunc(members, func(m toolchain.Member) bool { return m.Holds(gencode.LTO) })
 		p.Errorf(u.Attr("lto"), `Remove lto = "none": it can take part in LTO.`, "%s does hold LTO-IR", u.MemberNames(members[i:i+1]))
-	}
-}
-
-// checkVersions rejects code that is newer than the toolkit's own: its linker cannot read it.
-func (k *Toolchain) checkVersions(p *toolchain.Plan, t, u *toolchain.Target, members []toolchain.Member, lto bool) {
-	for _, kind := range []gencode.Kind{gencode.SASS, gencode.PTX, gencode.LTO} {
-		own, known := k.Makes[kind]
-		newer := slices.DeleteFunc(slices.Clone(members), func(m toolchain.Member) bool { return !m.Versions[kind].Newer(own) })
-		if !known || len(newer) == 0 || kind == gencode.LTO && !lto {
-			continue
-		}
-		p.Bothf(u.Pos, t.Pos, t.Label+" links "+u.Label, "Set CUDA_HOME to that CUDA or a newer one, or ask the vendor for code of an older one.",
-			"%s was made by a newer CUDA than %s: its %s is of version %s, and nvlink reads up to %s",
-			u.MemberNames(newer), k.Version, kind, newer[0].Versions[kind], own)
-		return
 	}
 }
 
