@@ -100,12 +100,54 @@ func (b *builder) export(t *target) Export {
 	case t.HeaderOnly():
 		e.HeaderOnly = true
 		e.Links = Links{Libs: t.Libs, LibDirs: t.LibDirs, Defines: toolchain.Defines(t.Defines), Flags: t.AttrPos["flags"]}
-		e.needLibraries(t)
-		b.checkLibDirs(t, &e)
 	case t.Kind == manifest.Library:
-		b.exportStatic(t, &e)
+		own, open := b.linkInputOf(t, &t.Target)
+		if t.DeviceLink {
+			own, open = toolchain.LinkInput{}, false
+		}
+		libs := b.deviceLibs(&t.Target, t.LibDirs)
+		e.Links = Links{
+			AMD:        t.IsAMD() && slices.ContainsFunc(t.Sources, manifest.Source.IsDevice),
+			CUDA:       !t.IsAMD() && b.usesCUDA(t, linkage{libDirs: t.LibDirs}),
+			DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink,
+			LTO: own.LTO, Runtime: t.CudaRT, HostLTO: hostLTO(t), Libs: t.Libs, LibDirs: t.LibDirs,
+			CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
+		}
+		if own.LTO && !e.Links.AMD {
+			e.Links.Arithmetic, e.Links.Floats = exportFloats(t)
+		}
+		if k := b.nvidia.info; e.Links.CUDA {
+			e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
+		}
 	case t.Kind == manifest.Prebuilt:
-		b.exportPrebuilt(t, &e)
+		e.Shared = t.SharedFile != ""
+		linked, open := b.linkInputOf(t, &t.Target)
+		e.Links = Links{LTO: linked.LTO, CXX: true, Libs: t.Libs, LibDirs: t.LibDirs, Always: t.AlwaysLink}
+		if amd := slices.ContainsFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() }); amd {
+			e.Links.AMD, open = true, true
+		} else if e.Links.CUDA = !e.Shared && len(t.Library.Members) > 0; e.Links.CUDA {
+			e.Links.CUDADirs = b.nvidia.info.LibDirs
+		}
+		e.Links.DeviceLink = open && !e.Shared
+	}
+	// What a link with a static library, a prebuilt or a library of headers names as well. Each
+	// dependency is named once, by its dependent.
+	if t.Kind == manifest.Prebuilt || t.Kind == manifest.Library && !t.Shared {
+		for _, d := range t.deps {
+			if d.Kind == manifest.Library || d.Kind == manifest.Prebuilt {
+				e.Needs = appendNew(e.Needs, d.Label)
+			}
+		}
+		for _, dir := range t.LibDirs {
+			if inProject(dir) {
+				e.InTree = true
+				e.Fault, e.FaultPos = "lib_dirs "+dir+" is in the project, and what -l finds there is not installed. Declare the library as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
+			}
+		}
+	}
+	if t.Wrapped != "" {
+		e.InTree = false
+		e.Fault, e.FaultPos = t.File+" is device code without an archive, which no other build tool links. Put its object into an archive, and declare that as a prebuilt.", t.Pos
 	}
 	if t.Kind == manifest.Library {
 		if id, ok := b.graph.Producer(t.File); ok {
@@ -115,42 +157,6 @@ func (b *builder) export(t *target) Export {
 		}
 	}
 	return e
-}
-
-// exportStatic sets what a link with a static library adds. Dependencies are named once, by their
-// dependent.
-func (b *builder) exportStatic(t *target, e *Export) {
-	l := linkage{libDirs: t.LibDirs}
-	e.needLibraries(t)
-	own, open := b.linkInputOf(t, &t.Target)
-	if t.DeviceLink {
-		own, open = toolchain.LinkInput{}, false
-	}
-	libs := b.deviceLibs(&t.Target, t.LibDirs)
-	e.Links = Links{
-		AMD: t.IsAMD() && slices.ContainsFunc(t.Sources, manifest.Source.IsDevice), CUDA: !t.IsAMD() && b.usesCUDA(t, l),
-		DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink, LTO: own.LTO, Runtime: t.CudaRT, HostLTO: hostLTO(t),
-		Libs: t.Libs, LibDirs: t.LibDirs,
-		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
-	}
-	if own.LTO && !e.Links.AMD {
-		e.Links.Arithmetic, e.Links.Floats = exportFloats(t)
-	}
-	if k := b.nvidia.info; e.Links.CUDA {
-		e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
-	}
-	b.checkLibDirs(t, e)
-}
-
-// checkLibDirs rejects the installation of a library whose dependents would search a folder of the
-// project.
-func (b *builder) checkLibDirs(t *target, e *Export) {
-	for _, dir := range t.LibDirs {
-		if inProject(dir) {
-			e.InTree = true
-			e.Fault, e.FaultPos = "lib_dirs "+dir+" is in the project, and what -l finds there is not installed. Declare the library as a prebuilt, and name that in deps.", t.Attr("lib_dirs")
-		}
-	}
 }
 
 // exportFloats returns the options of CUDA 13's nvlink for the LTO-IR of t, whichever toolkit
@@ -168,33 +174,6 @@ func exportFloats(t *target) (arithmetic string, options []string) {
 		return "", options
 	}
 	return nvcc.Arithmetic(f), options
-}
-
-func (b *builder) exportPrebuilt(t *target, e *Export) {
-	e.Shared = t.SharedFile != ""
-	linked, open := b.linkInputOf(t, &t.Target)
-	if amd := slices.ContainsFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() }); amd {
-		e.Links.AMD, open = true, true
-	} else if e.Links.CUDA = !e.Shared && len(t.Library.Members) > 0; e.Links.CUDA {
-		e.Links.CUDADirs = b.nvidia.info.LibDirs
-	}
-	e.Links.DeviceLink, e.Links.LTO, e.Links.CXX = open && !e.Shared, linked.LTO, true
-	e.Links.Libs, e.Links.LibDirs, e.Links.Always = t.Libs, t.LibDirs, t.AlwaysLink
-	e.needLibraries(t)
-	b.checkLibDirs(t, e)
-	if t.Wrapped != "" {
-		e.InTree = false
-		e.Fault, e.FaultPos = t.File+" is device code without an archive, which no other build tool links. Put its object into an archive, and declare that as a prebuilt.", t.Pos
-	}
-}
-
-// needLibraries records the libraries that a link with t names as well.
-func (e *Export) needLibraries(t *target) {
-	for _, d := range t.deps {
-		if d.Kind == manifest.Library || d.Kind == manifest.Prebuilt {
-			e.Needs = appendNew(e.Needs, d.Label)
-		}
-	}
 }
 
 // inProject reports whether p is a path in the project.

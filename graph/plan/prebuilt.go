@@ -30,7 +30,18 @@ func (b *builder) prebuilt(t *target) {
 		b.problems.Errorf(attr, "Compile it with -dc, or as LTO-IR, to link it; or load it when the program runs.",
 			"%s holds final code (%s), which no link takes", t.File, gencode.Spell(images(lib)))
 	case lib.Form == "fatbin" || isBare:
-		b.linkable(t, lib.Form)
+		if b.lacksNVIDIA() {
+			break // see lacking: its dependents are not built on this machine
+		}
+		name := path.Base(t.File)
+		if isBare {
+			name += ".fatbin"
+		}
+		object := b.build.Out("obj", t.Folder(), name+".o")
+		c := b.nvidia.Compile(toolchain.CompileRequest{Build: b.build, Target: &t.Target, Output: object, Source: manifest.Source{Path: t.File, Language: lib.Form, Pos: t.Pos}})
+		if b.take(t, c.Plan); b.nvidia.info.Missing == "" {
+			t.Wrapped = object
+		}
 	case slices.Contains([]string{"cubin", "offload bundle", "code object", "bitcode"}, lib.Form):
 		b.problems.Errorf(attr, "Give an archive, an object, a fatbin or LTO-IR; load this one when the program runs.", "%s is a %s, which kbuild does not link", t.File, lib.Form)
 	}
@@ -45,20 +56,4 @@ func images(lib toolchain.Library) (all []gencode.Image) {
 		all = append(all, m.Images...)
 	}
 	return all
-}
-
-// linkable plans the object around bare device code.
-func (b *builder) linkable(t *target, form string) {
-	if b.lacksNVIDIA() {
-		return // see lacking: its dependents are not built on this machine
-	}
-	name := path.Base(t.File)
-	if form == "LTO-IR" {
-		name += ".fatbin"
-	}
-	object := b.build.Out("obj", t.Folder(), name+".o")
-	c := b.nvidia.Compile(toolchain.CompileRequest{Build: b.build, Target: &t.Target, Output: object, Source: manifest.Source{Path: t.File, Language: form, Pos: t.Pos}})
-	if b.take(t, c.Plan); b.nvidia.info.Missing == "" {
-		t.Wrapped = object
-	}
 }
