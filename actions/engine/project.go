@@ -20,6 +20,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -194,11 +195,9 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 	r := probe.Request{Root: p.Root, Env: w.Env.Get, MemoPath: w.toolMemo()}
 	r.NativeCPU = host.NativeCPU([]string{w.Env.Get("NVCC_PREPEND_FLAGS"), w.Env.Get("NVCC_APPEND_FLAGS")})
 	if tc, ok := p.Toolchains["cuda"]; ok {
-		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
-		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
-			r.Accepts = want.Allows
-		}
-		w.toolkit(p, &r)
+		r.CUDA = find.Wanted{Compiler: tc.Compiler, HostCompiler: tc.HostCompiler, Version: tc.Version}
+		r.CUDA.Accepts, _ = manifest.ParseConstraint(tc.Version) // nil if there is none
+		w.toolkit(p, &r.CUDA)
 	}
 	r.Needs(p)
 	r.Libs = librariesOf(p)
@@ -248,7 +247,7 @@ func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
 
 // toolkit sets where the CUDA toolkit of a manifest is. Builds do not install one. If a pinned
 // toolkit is missing, the error of the probe says what to do.
-func (w *Workspace) toolkit(p *manifest.Project, r *probe.Request) {
+func (w *Workspace) toolkit(p *manifest.Project, r *find.Wanted) {
 	tc := p.Toolchains["cuda"]
 	if tc.Path != "" {
 		r.Compiler, r.MissingOf, r.Missing = tc.Path+"/bin/nvcc", "path", "path is the folder of a CUDA toolkit, and there is no "+tc.Path+"/bin/nvcc."
@@ -313,26 +312,29 @@ func librariesOf(p *manifest.Project) (libs []probe.Lib) {
 	return libs
 }
 
-// Doctor calls tell with what it finds of a build's requirements. ok is true if all of them are
-// met. Without a valid manifest it checks for CUDA and GPUs.
-func (w *Workspace) Doctor(ctx context.Context, tell func(probe.Finding)) (ok bool, err error) {
+// Doctor returns what it finds of a build's requirements. Without a valid manifest it checks for
+// CUDA and GPUs.
+func (w *Workspace) Doctor(ctx context.Context) (list []find.Finding, err error) {
 	cache, err := w.ActionCache()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	r := probe.Request{Root: w.Manifest.Dir, Env: w.Env.Get, NeedCUDA: true, NeedNative: true}
-	var misparsed func(plan.Facts) []string
-	if p, diags := manifest.Load(w.Manifest); !diags.HasErrors() {
+	r := probe.Request{Root: w.Manifest.Dir, Env: w.Env.Get, NeedCUDA: true}
+	p, diags := manifest.Load(w.Manifest)
+	if !diags.HasErrors() {
 		r = w.Request(p)
-		r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedAMD, true, ""
-		misparsed = func(f plan.Facts) (why []string) {
-			for _, v := range w.storedSplitFailures(probe.Fingerprint(f, w.keyEnv())) {
-				why = append(why, v.String())
-			}
-			return why
+		r.NeedCUDA = r.NeedCUDA || !r.NeedAMD
+	}
+	list, facts := probe.Doctor(ctx, r)
+	if facts.CXX.Path+facts.CXX.Error == "" {
+		return list, nil // nothing can be probed
+	}
+	if !diags.HasErrors() {
+		for _, v := range w.storedSplitFailures(probe.Fingerprint(facts, w.keyEnv())) {
+			list = append(list, find.Finding{Status: find.Warns, What: "misparsed", Text: v.String()})
 		}
 	}
-	return probe.Doctor(ctx, tell, r, cache, misparsed), nil
+	return append(list, find.Check("cache folder", probe.Unwritable(cache), cache)), nil
 }
 
 // slowStep is how long a step before a build may run without a message; a variable for tests.

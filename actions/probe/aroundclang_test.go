@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +30,7 @@ esac
 	write(t, filepath.Join(dir, "llvm/lib/clang/16/lib/linux/crt.o"), "", 0o644)
 	write(t, filepath.Join(dir, "llvm/lib/tools/as"), "", 0o755)
 	write(t, filepath.Join(dir, "home/.config/other"), "", 0o644)
-	return clang, Request{HostCompiler: clang, Env: env(map[string]string{"PATH": bin, "HOME": filepath.Join(dir, "home")}), MemoPath: t.TempDir()}
+	return clang, Request{CUDA: find.Wanted{HostCompiler: clang}, Env: env(map[string]string{"PATH": bin, "HOME": filepath.Join(dir, "home")}), MemoPath: t.TempDir()}
 }
 
 // asksAgain reports that what is remembered of tools is not believed once a file is there.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,7 +18,7 @@ func TestRealClang(t *testing.T) {
 	if tooltest.ClangMajor(t) > 15 {
 		unknown = "sm_100"
 	}
-	r := Request{NeedCUDA: true, Compiler: name, Env: os.Getenv}
+	r := Request{NeedCUDA: true, CUDA: find.Wanted{Compiler: name}, Env: os.Getenv}
 	f := collect(t, r)
 	if f.CUDA == nil || f.CUDA.Clang == nil {
 		t.Fatal(f.CUDAError)
@@ -35,8 +36,8 @@ func TestRealClang(t *testing.T) {
 		t.Error("two probings differ")
 	}
 	for variable, file := range map[string]string{
-		"PATH":            find("ptxas", os.Getenv("PATH")),
-		"LD_LIBRARY_PATH": newHostEnv(t.Context(), r).sharedLibs(k.Driver.Path)["libz.so.1"],
+		"PATH":            inPath("ptxas", os.Getenv("PATH")),
+		"LD_LIBRARY_PATH": sharedLibs(t, k.Driver.Path, nil)["libz.so.1"],
 	} {
 		t.Run(variable, func(t *testing.T) {
 			if file == "" {

@@ -23,13 +23,13 @@ func (r *Request) ForCommand(c *host.Command, dir string) (absent []string, err 
 	known := false
 	switch c.Tool {
 	case "nvcc":
-		r.Compiler, r.NeedCUDA, known = compiler, true, onlyStarts(compiler)
+		r.CUDA.Compiler, r.NeedCUDA, known = compiler, true, onlyStarts(compiler)
 		err = r.checkNVCCOptions()
 	case "hip":
-		r.HIPCompiler, r.NeedAMD, known = compiler, true, isROCmScript(compiler)
+		r.HIP.Compiler, r.NeedAMD, known = compiler, true, isROCmScript(compiler)
 		absent, err = r.checkHIPPlatform(compiler, dir)
 	default:
-		r.HostCompiler = compiler
+		r.CUDA.HostCompiler = compiler
 	}
 	if err == nil && !known && IsScript(compiler) {
 		err = fmt.Errorf("%s is a script, which may ask for any variable", compiler)

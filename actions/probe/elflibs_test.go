@@ -1,12 +1,12 @@
 package probe
 
 import (
-	"encoding/binary"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
+	"runtime"
 	"testing"
 )
 
@@ -15,7 +15,7 @@ import (
 // "--disable-new-dtags" DT_RPATH.
 func linked(t *testing.T, dtags string) (dir string) {
 	t.Helper()
-	gcc := find("gcc", os.Getenv("PATH"))
+	gcc := inPath("gcc", os.Getenv("PATH"))
 	if gcc == "" {
 		t.Skip("needs gcc, which is not in PATH")
 	}
@@ -60,8 +60,8 @@ func loaderSays(t *testing.T, program string, vars ...string) map[string]string 
 }
 
 func sharedLibs(t *testing.T, program string, vars map[string]string) map[string]string {
-	w := newHostEnv(t.Context(), Request{Env: env(vars)})
-	return w.sharedLibs(program)
+	f, _ := newFinder(t.Context(), Request{Env: env(vars)})
+	return f.Libraries(program)
 }
 
 // atLeast checks that all that the loader takes is found, in the same files.
@@ -108,21 +108,21 @@ func TestSharedLibs(t *testing.T) {
 	}
 }
 
-// A build of a library for some processors, in a folder of its own, is a part as well, and so are a
-// folder that may come and the loader.
+// A build of a library for some processors is a part where the loader takes it, and so is the
+// loader. What may come is observed.
 func TestLibsForProcessors(t *testing.T) {
 	dir := linked(t, "--enable-new-dtags")
-	w := newHostEnv(t.Context(), Request{Env: env(nil)})
-	found := w.sharedLibs(dir + "/bin/prog")
+	f, w := newFinder(t.Context(), Request{Env: env(nil)})
+	found := f.Libraries(dir + "/bin/prog")
 	if loader := found["loader"]; !filepath.IsAbs(loader) || !exists(loader) {
 		t.Errorf("the loader is %q", loader)
 	}
-	for _, file := range []string{dir + "/lib/glibc-hwcaps", dir + "/lib/tls", "/etc/ld.so.preload"} {
-		if !exists(file) && !w.absent[file] {
+	for _, file := range []string{dir + "/lib/glibc-hwcaps", "/etc/ld.so.preload"} {
+		if !exists(file) && !w.asked[file] {
 			t.Errorf("%s may come, and nothing says so", file)
 		}
 	}
-	fast := dir + "/lib/glibc-hwcaps/x86-64-v3/libdirect.so"
+	fast := dir + "/lib/glibc-hwcaps/x86-64-v2/libdirect.so"
 	if err := os.MkdirAll(filepath.Dir(fast), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -130,8 +130,9 @@ func TestLibsForProcessors(t *testing.T) {
 		t.Fatal(err)
 	}
 	found = sharedLibs(t, dir+"/bin/prog", nil)
-	if found["libdirect.so"] != fast || filepath.Clean(found["libdirect.so 2"]) != dir+"/lib/libdirect.so" {
-		t.Errorf("libdirect.so is %q and %q", found["libdirect.so"], found["libdirect.so 2"])
+	atLeast(t, found, loaderSays(t, dir+"/bin/prog"))
+	if runtime.GOARCH == "amd64" && filepath.Clean(found["libdirect.so"]) != fast {
+		t.Errorf("libdirect.so is %q", found["libdirect.so"])
 	}
 }
 
@@ -139,16 +140,16 @@ func TestLibsForProcessors(t *testing.T) {
 func TestSharedLibsOfCompilers(t *testing.T) {
 	path := os.Getenv("PATH")
 	for _, name := range []string{"as", "clang-15", "clang-17", "clang", "git"} {
-		if p := find(name, path); p != "" {
+		if p := inPath(name, path); p != "" {
 			atLeast(t, sharedLibs(t, p, nil), loaderSays(t, p))
 		}
 	}
 	if libs := sharedLibs(t, "/dev/null", nil); len(libs) != 0 {
 		t.Errorf("/dev/null is made of %v", libs)
 	}
-	w := newHostEnv(t.Context(), Request{Env: env(nil)})
-	if w.sharedLibs(""); len(w.read) != 0 {
-		t.Errorf("a program that is absent depends on %v", w.read)
+	f, w := newFinder(t.Context(), Request{Env: env(nil)})
+	if f.Libraries(""); len(w.digested)+len(w.byStat) != 0 {
+		t.Errorf("a program that is absent depends on %v", w.digested)
 	}
 }
 
@@ -159,13 +160,13 @@ func TestIdentityOfSharedLibs(t *testing.T) {
 int direct(void);
 int main(void) { puts("12.2.0"); return direct(); }
 `, 0o644)
-	cmd := exec.Command(find("gcc", os.Getenv("PATH")), "version.c", "-o", "bin/prog", "-Llib", "-ldirect", "-Wl,-rpath-link,else",
+	cmd := exec.Command(inPath("gcc", os.Getenv("PATH")), "version.c", "-o", "bin/prog", "-Llib", "-ldirect", "-Wl,-rpath-link,else",
 		"-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib:"+dir+"/else")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	r := Request{HostCompiler: dir + "/bin/prog", Env: env(map[string]string{"PATH": path}), MemoPath: t.TempDir()}
+	r := Request{CUDA: find.Wanted{HostCompiler: dir + "/bin/prog"}, Env: env(map[string]string{"PATH": path}), MemoPath: t.TempDir()}
 	last := collect(t, r).CXX
 	if last.Error != "" {
 		t.Fatal(last.Error)
@@ -181,26 +182,5 @@ int main(void) { puts("12.2.0"); return direct(); }
 			t.Errorf("replacing %s does not change the identity", lib)
 		}
 		last = now
-	}
-}
-
-func TestReadLDCache(t *testing.T) {
-	strs := "libz.so.1\x00/lib/libz.so.1\x00/lib/v3/libz.so.1\x00"
-	const entries = 2
-	text := append([]byte("an index of before\x00"+ldCacheMagic), make([]byte, ldCacheHeader-len(ldCacheMagic)+entries*ldCacheEntry)...)
-	index := text[len("an index of before\x00"):]
-	put := func(at, v int) { binary.NativeEndian.PutUint32(index[at:], uint32(v)) }
-	put(len(ldCacheMagic), entries)
-	base := ldCacheHeader + entries*ldCacheEntry
-	for i, file := range []string{"/lib/libz", "/lib/v3/libz"} {
-		put(ldCacheHeader+i*ldCacheEntry+4, base)
-		put(ldCacheHeader+i*ldCacheEntry+8, base+strings.Index(strs, file))
-	}
-	text = append(text, strs...)
-	if got := readLDCache(text)["libz.so.1"]; strings.Join(got, " ") != "/lib/libz.so.1 /lib/v3/libz.so.1" {
-		t.Errorf("libz.so.1 is %q", got)
-	}
-	for i := range text {
-		readLDCache(text[:i]) // does not panic
 	}
 }

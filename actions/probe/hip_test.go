@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // rocmDir is a ROCm whose programs are scripts. hipcc prints the clang command that it makes and
@@ -179,9 +179,9 @@ func TestHIPVersions(t *testing.T) {
 	for _, tt := range []struct{ want, driver, path string }{
 		{"", old, old}, {"15", old, old}, {"21", recent, recent},
 	} {
-		r := Request{NeedAMD: true, Env: env(vars), HIPVersion: tt.want, HIPCompiler: "hipcc"}
+		r := Request{NeedAMD: true, Env: env(vars)}
 		if tt.want != "" {
-			r.HIPAccepts = func(version string) bool { return strings.HasPrefix(version, tt.want) }
+			r.HIP = wanted(t, "~> "+tt.want+".0")
 			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})
 		} else {
 			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old})
@@ -197,7 +197,7 @@ func TestHIPVersions(t *testing.T) {
 			t.Errorf("clang %s: %s with %q", tt.want, f.HIP.Driver.Path, f.HIP.Env)
 		}
 	}
-	r := Request{NeedAMD: true, HIPVersion: "23", HIPAccepts: func(string) bool { return false },
+	r := Request{NeedAMD: true, HIP: wanted(t, "23"),
 		Env: env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})}
 	f, _, err := Collect(t.Context(), r)
 	if err != nil {
@@ -215,20 +215,13 @@ func emptyPath(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"sh", "cat", "printf", "gcc", "g++", "ar", "ld", "as"} {
-		if found := find(name, os.Getenv("PATH")); found != "" {
+		if found := inPath(name, os.Getenv("PATH")); found != "" {
 			if err := os.Symlink(found, filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	return dir
-}
-
-func TestNewestFirst(t *testing.T) {
-	got := newestFirst([]string{"rocm-6.3.0", "rocm-7.0.2", "rocm-6.10.1", "rocm-5.7", "rocm-old"})
-	if want := "rocm-7.0.2 rocm-6.10.1 rocm-6.3.0 rocm-5.7 rocm-old"; strings.Join(got, " ") != want {
-		t.Errorf("%q, want %s", got, want)
-	}
 }
 
 // HIP's headers for NVIDIA's GPUs are found where ROCm is, and again when they come.

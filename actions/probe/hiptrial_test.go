@@ -56,7 +56,7 @@ func TestHIPOwnLinker(t *testing.T) {
 	}
 	var out bytes.Buffer
 	vars["COMPILER_PATH"] = ""
-	Doctor(t.Context(), written(&out), Request{NeedAMD: true, Env: env(vars)}, t.TempDir(), nil)
+	out.WriteString(doctor(t, Request{NeedAMD: true, Env: env(vars)}))
 	for _, want := range []string{"fit together", "kbuild has it use that of " + filepath.Join(dir, "llvm15")} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("doctor does not say %q:\n%s", want, &out)
@@ -79,7 +79,7 @@ func TestHIPMisfit(t *testing.T) {
 			t.Fatal(fault)
 		}
 		var out bytes.Buffer
-		Doctor(t.Context(), written(&out), Request{NeedAMD: true, Env: env(vars)}, t.TempDir(), nil)
+		out.WriteString(doctor(t, Request{NeedAMD: true, Env: env(vars)}))
 		return k, out.String()
 	}
 	k, printed := faults()
@@ -104,8 +104,9 @@ func TestHIPLinkerInstalledLater(t *testing.T) {
 	dir, vars := twoLLVMs(t)
 	own := filepath.Join(dir, "llvm15/lld")
 	os.Rename(own, own+".not")
-	w := newHostEnv(t.Context(), Request{NeedAMD: true, Env: env(vars)})
-	if k, fault := w.hip(); k == nil || !w.absent[own] || !w.absent[filepath.Join(dir, "bin/lld")] {
-		t.Errorf("%v %s: not noted as absent: %v", k, fault, w.absent)
+	r := Request{NeedAMD: true, Env: env(vars)}
+	f, w := newFinder(t.Context(), r)
+	if facts := r.collect(f, w); facts.HIP == nil || !w.asked[own] || !w.asked[filepath.Join(dir, "bin/lld")] {
+		t.Errorf("%s: not noted as absent: %v", facts.HIPError, w.asked)
 	}
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,14 +88,14 @@ func TestFamily(t *testing.T) {
 		"AMD clang version 17.0.0 (https://github.com/RadeonOpenCompute/llvm-project)": "clang", "clang version 18.1.3": "clang",
 		"nvc++ 24.1-0 64-bit target on x86-64 Linux": "", "a gcc called clang version\nFree Software Foundation": "gcc",
 	} {
-		if got := family(text); got != want {
+		if got := find.Family(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
 	for name, want := range map[string]string{"g++": "gcc", "clang++-15": "clang", "clang++-17": "clang"} {
-		path := find(name, os.Getenv("PATH"))
-		if out, err := exec.Command(path, "--version").Output(); err == nil && family(string(out)) != want {
-			t.Errorf("%s is %q", name, family(string(out)))
+		path := inPath(name, os.Getenv("PATH"))
+		if out, err := exec.Command(path, "--version").Output(); err == nil && find.Family(string(out)) != want {
+			t.Errorf("%s is %q", name, find.Family(string(out)))
 		}
 	}
 }

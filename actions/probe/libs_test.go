@@ -42,7 +42,7 @@ func TestFindLib(t *testing.T) {
 			t.Errorf("-l%s: %q, want %q", name, got, want)
 		}
 	}
-	if !ofToolkit().MatchString("cublas_static") || ofToolkit().MatchString("custom") || ofToolkit().MatchString("cudamine") {
+	if !cuda.IsLibrary("cublas_static") || cuda.IsLibrary("custom") || cuda.IsLibrary("cudamine") {
 		t.Error("libraries of the toolkit")
 	}
 }

@@ -23,7 +23,7 @@ for a; do
 done
 echo "$says" >"$out"
 `, 0o755)
-		if k, _ := factsOf(t, tk); k.LTOFloats != want {
+		if k, _ := factsOf(t, tk); string(k.LTOFloats) != want {
 			t.Errorf("%q, want %q", k.LTOFloats, want)
 		}
 	}

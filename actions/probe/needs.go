@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -12,10 +13,8 @@ import (
 // this machine, and the files of prebuilt libraries.
 func (r *Request) Needs(p *manifest.Project) {
 	if tc, ok := p.Toolchains["hip"]; ok {
-		r.HIPCompiler, r.HIPVersion = tc.Compiler, tc.Version
-		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
-			r.HIPAccepts = want.Allows
-		}
+		r.HIP = find.Wanted{Compiler: tc.Compiler, Version: tc.Version}
+		r.HIP.Accepts, _ = manifest.ParseConstraint(tc.Version) // nil if there is none
 	}
 	for _, t := range p.Targets {
 		r.NativeCPU = r.NativeCPU || host.NativeCPU(t.Flags.Link)

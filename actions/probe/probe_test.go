@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"maps"
 	"os"
 	"os/exec"
@@ -20,7 +21,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // toolkitDir makes a toolkit of shell scripts in the layout of NVIDIA's installer, which says that
@@ -176,7 +177,7 @@ func TestDigestOfLinks(t *testing.T) {
 	if err := os.Link(one, link); err != nil {
 		t.Fatal(err)
 	}
-	w := newHostEnv(t.Context(), Request{Env: os.Getenv})
+	_, w := newFinder(t.Context(), Request{Env: os.Getenv})
 	var digests []cache.Digest
 	for _, name := range []string{one, link, other} {
 		d, err := w.digest(name)
@@ -185,11 +186,12 @@ func TestDigestOfLinks(t *testing.T) {
 		}
 		digests = append(digests, d)
 	}
-	if digests[0] != digests[1] || digests[0] == digests[2] || len(w.digests) != 2 || len(w.read) != 3 {
-		t.Errorf("digests %q of %d files, stamps of %d", digests, len(w.digests), len(w.read))
+	if digests[0] != digests[1] || digests[0] == digests[2] || len(w.digests) != 2 || len(w.digested) != 3 {
+		t.Errorf("digests %q of %d files, stamps of %d", digests, len(w.digests), len(w.digested))
 	}
 	write(t, one, "ONE\n", 0o644) // as long, in the same file, at the same time but for a moment
-	if d, err := newHostEnv(t.Context(), Request{Env: os.Getenv}).digest(link); err != nil || d == digests[0] {
+	_, w = newFinder(t.Context(), Request{Env: os.Getenv})
+	if d, err := w.digest(link); err != nil || d == digests[0] {
 		t.Errorf("what is in the file now has the digest of what was: %v", err)
 	}
 	if _, err := w.digest(filepath.Join(dir, "none")); err == nil {
@@ -212,7 +214,7 @@ case $1 in -dump*) echo 12.2.0;; -print*) echo "$here/cc1plus";; esac
 		t.Fatal(err)
 	}
 	time.Sleep(2 * cache.FileTick)
-	r := Request{HostCompiler: filepath.Join(link, "g++"), Env: env(map[string]string{"PATH": compilers(t)}), MemoPath: t.TempDir()}
+	r := Request{CUDA: find.Wanted{HostCompiler: filepath.Join(link, "g++")}, Env: env(map[string]string{"PATH": compilers(t)}), MemoPath: t.TempDir()}
 	before := collect(t, r).CXX
 	if _, _, ok := r.remembered(); !ok || before.Error != "" {
 		t.Fatal("nothing is remembered", before.Error)
@@ -343,7 +345,7 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	path := compilers(t)
-	f := collect(t, Request{NeedCUDA: true, Compiler: "no-such-nvcc", Env: env(map[string]string{"PATH": path})})
+	f := collect(t, Request{NeedCUDA: true, CUDA: find.Wanted{Compiler: "no-such-nvcc"}, Env: env(map[string]string{"PATH": path})})
 	if f.CUDA != nil || f.CUDAMisses != (toolchain.Missed{Attribute: "compiler", Truth: "there is no no-such-nvcc"}) || !strings.Contains(f.CUDAError, "Name an nvcc that is here") {
 		t.Errorf("CUDAError %q, %+v", f.CUDAError, f.CUDAMisses)
 	}
@@ -353,14 +355,23 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// wanted returns what a manifest requires that states a version.
+func wanted(t *testing.T, version string) find.Wanted {
+	t.Helper()
+	c, err := manifest.ParseConstraint(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return find.Wanted{Version: version, Accepts: c}
+}
+
 func TestVersionConstraint(t *testing.T) {
 	tk, path := toolkitDir(t, "11.8", "13"), compilers(t)
 	vars := env(map[string]string{"PATH": path, "CUDA_HOME": tk})
-	for _, ok := range []bool{true, false} {
-		asked := ""
-		f := collect(t, Request{NeedCUDA: true, Version: ">= 12", Env: vars, Accepts: func(v string) bool { asked = v; return ok }})
-		if (f.CUDA != nil) != ok || asked != "11.8" {
-			t.Errorf("accepted: %v, asked for %q: %v, %s", ok, asked, f.CUDA != nil, f.CUDAError)
+	for version, ok := range map[string]bool{">= 11": true, ">= 12": false} {
+		f := collect(t, Request{NeedCUDA: true, CUDA: wanted(t, version), Env: vars})
+		if (f.CUDA != nil) != ok {
+			t.Errorf("%s: %v, %s", version, f.CUDA != nil, f.CUDAError)
 		}
 		if m := f.CUDAMisses; !ok && (m.Attribute != "version" || !strings.Contains(m.Truth, "is CUDA 11.8, and the manifest wants >= 12")) {
 			t.Errorf("it says %q, %+v", f.CUDAError, m)
@@ -376,12 +387,8 @@ func TestMissingLibnvvm(t *testing.T) {
 	if f.CUDA == nil || !strings.Contains(f.CUDA.LTOFault, "libnvvm.so") {
 		t.Fatalf("fault not seen: %+v", f.CUDA)
 	}
-	var out strings.Builder
-	if Doctor(context.Background(), written(&out), Request{NeedCUDA: true, Env: vars}, t.TempDir(), nil) {
-		t.Error("doctor finds nothing wrong")
-	}
-	if !strings.Contains(out.String(), "fail    LTO") {
-		t.Errorf("doctor says:\n%s", out.String())
+	if out := doctor(t, Request{NeedCUDA: true, Env: vars}); !strings.Contains(out, "fail    LTO") {
+		t.Errorf("doctor says:\n%s", out)
 	}
 }
 
@@ -450,12 +457,8 @@ func TestRealToolkit(t *testing.T) {
 // replaced: each part under the same nvcc is another toolkit.
 func replaceParts(t *testing.T, k *cuda.Toolkit) {
 	dir := t.TempDir()
-	w := newHostEnv(t.Context(), Request{Env: os.Getenv})
-	d, msg := w.dryRun(k.NVCC.Path)
-	if msg != "" {
-		t.Fatal(msg)
-	}
-	root := filepath.Dir(d.here)
+	root := k.Root
+	here := filepath.Join(root, "bin")
 	run := func(argv ...string) {
 		t.Helper()
 		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
@@ -466,10 +469,10 @@ func replaceParts(t *testing.T, k *cuda.Toolkit) {
 	for _, tool := range nvcc.Programs {
 		run("ln", "-sf", k.Programs[tool], filepath.Join(dir, "bin", tool))
 	}
-	profile, _ := os.ReadFile(filepath.Join(d.here, "nvcc.profile"))
+	profile, _ := os.ReadFile(filepath.Join(here, "nvcc.profile"))
 	os.Remove(filepath.Join(dir, "bin/nvcc.profile"))
 	write(t, filepath.Join(dir, "bin/nvcc.profile"), strings.ReplaceAll(string(profile), root, dir), 0o644)
-	run("cp", "--remove-destination", filepath.Join(d.here, "nvcc"), filepath.Join(dir, "bin/nvcc"))
+	run("cp", "--remove-destination", filepath.Join(here, "nvcc"), filepath.Join(dir, "bin/nvcc"))
 	parts, _ := filepath.Glob(filepath.Join(dir, "bin/nvcc.profile"))
 	for _, p := range []string{"bin/cicc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "bin/nvlink", "libdevice/*.bc", "nvvm/libdevice/*.bc"} {
 		found, _ := filepath.Glob(filepath.Join(dir, p))
@@ -495,15 +498,22 @@ func replaceParts(t *testing.T, k *cuda.Toolkit) {
 	}
 }
 
-// written has a doctor write.
-func written(out io.Writer) func(Finding) { return func(f Finding) { fmt.Fprintln(out, f) } }
+// doctor returns what the doctor prints.
+func doctor(t *testing.T, r Request) string {
+	var out strings.Builder
+	list, _ := Doctor(t.Context(), r)
+	for _, f := range list {
+		fmt.Fprintln(&out, f)
+	}
+	return out.String()
+}
 
 // Programs that are asked something run where nobody else may put files, and do not say where.
 func TestProbesRunInPrivateFolders(t *testing.T) {
 	shared := t.TempDir()
 	t.Setenv("TMPDIR", shared)
-	w := newHostEnv(t.Context(), Request{Env: os.Getenv})
-	got, err := w.output("sh", "-c", "stat -c %a .; ls -A; pwd")
+	f, _ := newFinder(t.Context(), Request{Env: os.Getenv})
+	got, err := f.Output("sh", "-c", "stat -c %a .; ls -A; pwd")
 	if want := "700\n\n"; got != want || err != nil {
 		t.Errorf("printed %q, %v; want %q", got, err, want)
 	}

@@ -5,16 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,6 +22,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
@@ -40,7 +40,7 @@ type Steps struct {
 	drivers  map[string]driver
 	file     string
 	key      cache.Key
-	observer *trace.Observer // of the answers
+	host     *hostEnv // what the answers depend on
 }
 
 // driver is a program that answers queries.
@@ -52,7 +52,7 @@ type driver struct {
 // OpenSteps reads the answers that the folder dir holds. env is the complete environment that the
 // tools of f get; keyEnv is the part of it that can change an answer.
 func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
-	s := &Steps{Runs: map[string]toolchain.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}, observer: trace.NewObserver("/", time.Now(), 0)}
+	s := &Steps{Runs: map[string]toolchain.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}, host: newHostEnv(context.Background(), "")}
 	if k := f.CUDA; k != nil {
 		s.drivers["nvcc"] = driver{k.NVCC.Path, env}
 	}
@@ -60,7 +60,7 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 		s.drivers["clang"] = driver{k.Clang.Driver.Path, env}
 	}
 	if k := f.HIP; k != nil {
-		s.drivers["hip"] = driver{k.Driver.Path, slices.Concat(env, k.Env, []string{hipccVerbose})}
+		s.drivers["hip"] = driver{k.Driver.Path, slices.Concat(env, k.Env, []string{hip.QueryEnv})}
 	}
 	if len(s.drivers) == 0 {
 		return s
@@ -73,7 +73,7 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 		return s
 	}
 	for _, o := range observed {
-		s.observer.Observe(o)
+		s.host.observer.Observe(o)
 	}
 	return s
 }
@@ -96,63 +96,20 @@ func Fingerprint(f plan.Facts, keyEnv []string) string {
 	return fmt.Sprintf("%x", sum[:12])
 }
 
-// observation is a path that an answer depends on. The digest is zero if nothing can be read there.
-type observation struct {
-	path   string
-	digest cache.Digest
-}
-
-// filesIn returns the paths that arguments name absolutely. Options in those files change an
-// answer.
-func filesIn(args []string) (files []observation) {
-	for _, a := range args {
-		for _, name := range strings.FieldsFunc(a, func(c rune) bool { return c == '=' || c == '@' }) {
-			if filepath.IsAbs(name) {
-				digest, _ := cache.DigestFile(name)
-				files = append(files, observation{filepath.Clean(name), digest})
-			}
-		}
-	}
-	return files
-}
-
-// deviceLibs returns the device libraries that an answer of clang names. If one is gone, the
-// libraries were moved.
-func deviceLibs(text string) (files []observation) {
-	const option = `"-mlink-builtin-bitcode" "`
-	for i := strings.Index(text, option); i >= 0; i = strings.Index(text, option) {
-		text = text[i+len(option):]
-		file, _, _ := strings.Cut(text, `"`)
-		digest, _ := cache.DigestFile(file)
-		files = append(files, observation{file, digest})
-	}
-	return files
-}
-
-// observe adds what an answer depends on.
-func (s *Steps) observe(files []observation) {
-	for _, f := range files {
-		switch {
-		case !f.digest.IsZero():
-			s.observer.Text(f.path, f.digest)
-		case exists(f.path):
-			s.observer.Observe(cache.Observation{Path: f.path, Kind: cache.KindFile})
-		default:
-			s.observer.Observe(cache.Observation{Path: f.path, Kind: cache.KindAbsent})
-		}
-	}
-}
-
 // Query queries the tools and remembers the answers.
 func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error {
+	for _, q := range questions {
+		if isClang(q) {
+			s.host.readsNamed(q.Args) // before clang reads them
+		}
+	}
 	answers := make([]toolchain.DryRun, len(questions))
-	trouble := make([]bool, len(questions))
-	files := make([][]observation, len(questions))
+	fleeting := make([]bool, len(questions))
 	var g errgroup.Group
 	g.SetLimit(4)
 	for i, q := range questions {
 		g.Go(func() error {
-			answers[i], files[i], trouble[i] = s.ask(ctx, q)
+			answers[i], fleeting[i] = s.ask(ctx, q)
 			return nil
 		})
 	}
@@ -161,63 +118,56 @@ func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error
 		return err
 	}
 	for i, q := range questions {
-		s.Runs[q.Key()], s.fleeting[q.Key()] = answers[i], trouble[i]
-		s.observe(files[i])
+		s.Runs[q.Key()], s.fleeting[q.Key()] = answers[i], fleeting[i]
+		for _, file := range deviceLibRE().FindAllStringSubmatch(answers[i].Text, -1) {
+			s.host.reads(file[1]) // if one is gone, the libraries were moved
+		}
 	}
 	s.save()
 	return nil
 }
 
-// ask runs a driver. files are the paths that the answer depends on. trouble reports that the answer
-// must not be saved.
-func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer toolchain.DryRun, files []observation, trouble bool) {
-	dir, err := queryFolder()
-	if err != nil {
-		return toolchain.DryRun{Error: err.Error()}, nil, true
-	}
-	defer os.RemoveAll(dir)
-	if q.Offload != nil {
-		if err := os.WriteFile(filepath.Join(dir, toolchain.QueryInput), fatbin.EmptyOffload(q.Offload), 0o666); err != nil {
-			return toolchain.DryRun{Error: err.Error()}, nil, true
+// readsNamed records the files that arguments name absolutely: options in them change an answer.
+func (h *hostEnv) readsNamed(args []string) {
+	for _, a := range args {
+		for _, name := range strings.FieldsFunc(a, func(c rune) bool { return c == '=' || c == '@' }) {
+			if filepath.IsAbs(name) {
+				h.reads(filepath.Clean(name))
+			}
 		}
 	}
-	clang := q.Tool == "hip" || q.Tool == "clang"
-	if clang {
-		files = filesIn(q.Args) // before clang reads them
+}
+
+func isClang(q toolchain.Question) bool { return q.Tool != "nvcc" }
+
+// deviceLibRE matches the device libraries that an answer of clang names.
+var deviceLibRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`"-mlink-builtin-bitcode" "([^"]*)"`)
+})
+
+// ask runs a driver. fleeting reports that the answer must not be saved.
+func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer toolchain.DryRun, fleeting bool) {
+	input := ""
+	if q.Offload != nil {
+		input = string(fatbin.EmptyOffload(q.Offload))
 	}
 	d := s.drivers[q.Tool]
-	cmd := exec.CommandContext(ctx, cmp.Or(q.Program, d.path), q.Args...)
-	cmd.Dir, cmd.Env = dir, append(nvcc.QueryEnviron(d.env), "TMPDIR="+dir)
-	out, err := cmd.CombinedOutput()
-	text := strings.ReplaceAll(string(out), dir+"/", "")
-	if clang {
+	// clang requires that its input files exist.
+	r := runCommand(ctx, nvcc.QueryEnviron(d.env), find.Command{Argv: append([]string{cmp.Or(q.Program, d.path)}, q.Args...),
+		Files: map[string]string{clang.QuerySource: "", toolchain.QueryInput: input}})
+	text := r.Text
+	if isClang(q) {
 		text = escapedByte().ReplaceAllString(text, "$1") // as JSON the text must be UTF-8
 	}
 	switch {
-	case err != nil:
-		return toolchain.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, files, clang || isTrouble(err)
-	case clang && refusal().MatchString(text): // with -###, clang refuses with status 0
-		return toolchain.DryRun{Error: complaint(text)}, files, true
+	case errors.As(r.Err, new(TempError)):
+		return toolchain.DryRun{Error: r.Err.Error()}, true
+	case r.Err != nil:
+		return toolchain.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", r.Err, find.Complaint(text)))}, isClang(q) || isTrouble(r.Err)
+	case isClang(q) && refusal().MatchString(text): // with -###, clang refuses with status 0
+		return toolchain.DryRun{Error: find.Complaint(text)}, true
 	}
-	if clang {
-		files = append(files, deviceLibs(text)...)
-	}
-	return toolchain.DryRun{Text: text}, files, false
-}
-
-// queryFolder creates a folder to run a query in, with the input files that a question names: clang
-// requires them to exist.
-func queryFolder() (dir string, err error) {
-	if dir, err = makeTemp("kbuild-ask-"); err != nil {
-		return "", err
-	}
-	for _, name := range []string{clang.QuerySource, toolchain.QueryInput} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
-			os.RemoveAll(dir)
-			return "", err
-		}
-	}
-	return dir, nil
+	return toolchain.DryRun{Text: text}, false
 }
 
 // escapedByte matches hipcc's escape of a byte of a non-ASCII character.
@@ -227,17 +177,6 @@ var escapedByte = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // called by: clang, and since 17 in Debian clang++-17.
 var refusal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(?:\S*/)?clang(?:\+\+)?(?:-\d+)?: error: `) })
 
-// complaint returns the line of an error that states the reason: clang prints more after it.
-func complaint(text string) string {
-	for _, line := range strings.Split(text, "\n") {
-		if strings.Contains(line, "error: ") {
-			return line
-		}
-	}
-	text = strings.TrimSpace(text)
-	return text[strings.LastIndexByte(text, '\n')+1:]
-}
-
 // NoteSplitFailure records that an answer was misparsed, and why: the tool runs as one command in this
 // project. The answer is not saved, so other projects query again.
 func (s *Steps) NoteSplitFailure(question, why string) {
@@ -246,14 +185,14 @@ func (s *Steps) NoteSplitFailure(question, why string) {
 }
 
 // Observed returns what the answers depend on. ok is false if that is not known.
-func (s *Steps) Observed() (observed []cache.Observation, ok bool) { return s.observer.List() }
+func (s *Steps) Observed() (observed []cache.Observation, ok bool) { return s.host.observed() }
 
 // save is best effort. It omits failures of the moment and refusals, which are queried again.
 func (s *Steps) save() {
 	lasting := maps.Clone(s.Runs)
 	maps.DeleteFunc(lasting, func(question string, _ toolchain.DryRun) bool { return s.fleeting[question] })
 	value, err := json.Marshal(lasting)
-	if list, ok := s.observer.List(); ok && err == nil {
+	if list, ok := s.host.observed(); ok && err == nil {
 		trace.Save(s.file, s.key, value, slices.Clone(list))
 	}
 }

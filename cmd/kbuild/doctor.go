@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 )
 
 type doctorCmd struct{}
 
 // Run checks what a build needs. It works without a manifest.
 func (doctorCmd) Run(c *cli) error {
-	ok, err := c.workspace().Doctor(context.Background(), func(f probe.Finding) {
+	list, err := c.workspace().Doctor(context.Background())
+	if err != nil {
+		return err
+	}
+	for _, f := range list {
 		if c.JSON {
 			c.out.Event(struct {
 				Event  string `json:"event"`
@@ -19,12 +23,12 @@ func (doctorCmd) Run(c *cli) error {
 				What   string `json:"what"`
 				Text   string `json:"text"`
 			}{"check", f.Status, f.What, f.Text})
-			return
+		} else {
+			fmt.Fprintln(c.out, f)
 		}
-		fmt.Fprintln(c.out, f)
-	})
-	if err == nil && !ok {
-		return exitError{status: exitRequirement}
+		if f.Status == find.Fails {
+			err = exitError{status: exitRequirement}
+		}
 	}
 	return err
 }

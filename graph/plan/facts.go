@@ -16,7 +16,7 @@ type Facts struct {
 
 	CXX, CC toolchain.Tool // host compilers for C++ and C sources and for links
 	AR      toolchain.Tool
-	HostLTO HostLTO // what CXX needs to optimise across files
+	HostLTO toolchain.HostLTO // what CXX needs to optimise across files
 
 	LinkDepfile bool // the linker supports --dependency-file
 
@@ -76,14 +76,4 @@ type Behind struct {
 	Missing string // the name of a dependency that was not found, or ""
 	Toolkit bool   // it needs a library of the toolkit and has no run path to it
 	Unnamed bool   // it has no DT_SONAME: a link by its path would record that path
-}
-
-// HostLTO holds what a host compiler needs besides itself to optimise across files.
-type HostLTO struct {
-	AR     toolchain.Tool // archiver of its objects; for gcc it is ar with Plugin
-	Plugin string         // gcc: liblto_plugin.so, which lets ar read its objects; "" for clang
-
-	// clang: the ld.lld of its own LLVM if it would find another; "" if it finds that one.
-	LD    string
-	Error string // "" or why it cannot, and what to do
 }

@@ -28,6 +28,16 @@ type Tool struct {
 	Error   string `json:"error,omitempty"`  // why Path is empty
 }
 
+// HostLTO holds what a host compiler needs besides itself to optimise across files.
+type HostLTO struct {
+	AR     Tool   // archiver of its objects; for gcc it is ar with Plugin
+	Plugin string // gcc: liblto_plugin.so, which lets ar read its objects; "" for clang
+
+	// clang: the ld.lld of its own LLVM if it would find another; "" if it finds that one.
+	LD    string
+	Error string // "" or why it cannot, and what to do
+}
+
 // Missed identifies a requirement of a toolchain block that nothing installed satisfies.
 type Missed struct {
 	Attribute string // "version"; "" if no attribute of the block is the cause

@@ -3,6 +3,9 @@
 package cuda
 
 import (
+	"regexp"
+	"sync"
+
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
@@ -24,6 +27,9 @@ type Toolkit struct {
 	// Include folders of the toolkit in which a host compiler finds cuda_runtime.h; may be empty.
 	Includes []string
 
+	// The folder of libdevice.
+	DeviceLibs string
+
 	// SASS codes that nvcc supports, including sm_90a and sm_100f; in ascending order.
 	Archs []gencode.Code
 
@@ -31,17 +37,19 @@ type Toolkit struct {
 	// if LibNVVM is "".
 	LTOFault string
 
-	// How an LTO link gets the floating-point options of its code: "" from the code, or FloatsTold,
-	// FloatsLost, FloatsUntried.
-	LTOFloats string
+	LTOFloats LTOFloats
 
 	// By file, of nvcc.Libraries: why a link would not find the toolkit's own, with the fix.
 	LibFaults map[string]string
 
 	// "" or why the toolchain block's host compiler does not work with this toolkit.
 	HostFault string
-	Mixed     string            // "" or which parts differ in version from nvcc, with the fix
-	Programs  map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
+	HostLimit int // the newest major version of g++ that it accepts; 0 if its headers state none
+
+	// Files that every toolkit has, and it has not.
+	Lacks    []string
+	Mixed    string            // "" or which parts differ in version from nvcc, with the fix
+	Programs map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
 
 	// C text that fatbinary writes for a placeholder image, by "rdc" and "whole"; host code is
 	// compiled with it before there is device code.
@@ -66,15 +74,15 @@ type Toolkit struct {
 	Makes map[gencode.Kind]gencode.Version
 }
 
-// Values of Toolkit.LTOFloats for a toolkit whose nvlink -dlto ignores the options that the code
-// was compiled with.
-const (
-	FloatsTold = "told" // it uses defaults unless -Xnvvm sets the options
-	FloatsLost = "lost" // it always uses defaults
-)
+// LTOFloats is how an LTO link gets the floating-point options of its code.
+type LTOFloats string
 
-// FloatsUntried is the value of Toolkit.LTOFloats if the trial failed.
-const FloatsUntried = "untried"
+const (
+	FloatsKept    LTOFloats = ""        // from the code
+	FloatsTold    LTOFloats = "told"    // nvlink uses defaults unless -Xnvvm sets the options
+	FloatsLost    LTOFloats = "lost"    // nvlink always uses defaults
+	FloatsUntried LTOFloats = "untried" // the trial failed
+)
 
 // Clang is a clang that compiles CUDA with a toolkit.
 type Clang struct {
@@ -82,3 +90,11 @@ type Clang struct {
 	CUDAPath string         // the toolkit's folder
 	Libs     []string       // all device libraries of the toolkit
 }
+
+// IsLibrary reports whether -lNAME is a library of a toolkit. Some toolkits share their folder with
+// the system: Debian's is in /usr/lib/x86_64-linux-gnu.
+func IsLibrary(name string) bool { return libraryRE().MatchString(name) }
+
+var libraryRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(cuda|cudart|cudadevrt|cublas|cublasLt|cufft|cufftw|cufile|cufile_rdma|cuinj64|accinj64|culibos|cupti|curand|cusolver|cusolver_lapack|cusolverMg|cusparse|lapack|metis|npp[a-z]+|nvblas|nvjpeg|nvrtc|nvrtc-builtins|nvToolsExt|nvvm|nvptxcompiler|nvperf_host|nvperf_target|nvJitLink|nvfatbin|nvidia-ml|cudnn[a-z_]*|OpenCL)(_static)?$`)
+})

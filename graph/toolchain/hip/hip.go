@@ -190,6 +190,9 @@ type Compiler struct {
 
 	// "" or why no device code can be linked: clang and lld do not match; with the fix.
 	LinkFault string
+
+	// "" or why a kernel of two lines does not compile and link for gfx906.
+	Trial string
 }
 
 // isHipcc reports whether the driver is hipcc, not a clang that was named in its place.

@@ -7,16 +7,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
 // gpus queries nvidia-smi for the GPUs of this machine.
 func gpus(ctx context.Context, env func(string) string) []gencode.Code {
-	smi := find("nvidia-smi", env("PATH"))
+	smi := inPath("nvidia-smi", env("PATH"))
 	if smi == "" {
 		return nil
 	}
@@ -39,6 +42,17 @@ func capabilities(text string) []gencode.Code {
 	return slices.Compact(codes)
 }
 
+// inPath returns the path of a program in a PATH, or "".
+func inPath(name, path string) string {
+	for _, dir := range filepath.SplitList(path) {
+		p := filepath.Join(dir, name)
+		if info, err := os.Stat(p); err == nil && filepath.IsAbs(dir) && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return p
+		}
+	}
+	return ""
+}
+
 // GPUs returns a fingerprint of what nvidia-smi would answer from, without starting nvidia-smi. A
 // start takes a second where the driver is not kept loaded. The fingerprint covers the driver, its
 // GPUs by model and UUID, the devices that this container may open, and nvidia-smi itself. It is
@@ -46,7 +60,7 @@ func capabilities(text string) []gencode.Code {
 func GPUs(root string, env func(string) string) string {
 	gpus, _ := filepath.Glob(filepath.Join(root, "proc/driver/nvidia/gpus/*/information"))
 	devices, _ := filepath.Glob(filepath.Join(root, "dev/nvidia[0-9]*"))
-	smi := find("nvidia-smi", env("PATH"))
+	smi := inPath("nvidia-smi", env("PATH"))
 	if len(gpus) == 0 || len(devices) == 0 || smi == "" {
 		return ""
 	}
@@ -85,4 +99,53 @@ func AnyGPU(root string) bool {
 		}
 	}
 	return false
+}
+
+// -march=native is the same text on two machines that share a cache, but yields different code. The
+// processor that the compilers detect is therefore an input of whatever is compiled with it. It is
+// queried in each build that makes a plan, since the memo may be shared between machines too.
+
+// nativeCPU returns a digest of what the compilers of f expand -march=native to.
+func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
+	option := []string{"-march=native", "-mtune=native"}
+	if runtime.GOARCH != "amd64" {
+		option = []string{"-mcpu=native"}
+	}
+	compilers := []string{f.CXX.Path, f.CC.Path}
+	if f.HIP != nil {
+		compilers = append(compilers, f.HIP.Clang.Path)
+	}
+	slices.Sort(compilers)
+	h := sha256.New()
+	finder, _ := newFinder(ctx, r)
+	for _, c := range slices.Compact(compilers) {
+		if c == "" {
+			continue
+		}
+		printed, _ := finder.Output(slices.Concat([]string{c, "-###", "-S", "-x", "c", os.DevNull, "-o", os.DevNull}, option)...)
+		for _, word := range strings.Fields(printed) {
+			if !strings.Contains(word, "/") { // omit the paths of its parts
+				fmt.Fprintln(h, word)
+			}
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// CPU returns a fingerprint of the processor without starting a program. It distinguishes
+// processors at least as well as compilers do. It covers the first processor in /proc/cpuinfo, less
+// the values that change at run time.
+func CPU(root string) string {
+	text, err := regular.Read(filepath.Join(root, "proc/cpuinfo"))
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(text), "\n\n")
+	h := sha256.New()
+	for line := range strings.Lines(first) {
+		if name, _, _ := strings.Cut(line, "\t"); !strings.HasSuffix(name, "MHz") && name != "bogomips" && name != "BogoMIPS" {
+			fmt.Fprint(h, line)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
