@@ -280,7 +280,7 @@ func emitted(r *targetReply) string {
 
 // compiled converts a group of sources with equal options.
 func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, relocatable bool) error {
-	language := languageOf(c.Language)
+	language := languages[c.Language]
 	if language == "" || language == "cuda" && t.NVCC == "" {
 		var sources []string
 		for _, i := range c.SourceIndexes {

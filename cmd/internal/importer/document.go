@@ -279,14 +279,12 @@ func (d *Document) remove(gone *block) {
 // UseCompiler sets the toolchain's compiler to the nvcc of the other build. It returns false if
 // that is impossible or already done.
 func (d *Document) UseCompiler(nvcc string) bool {
-	has := func(a *attribute) bool { return a.key == "compiler" }
-	for _, b := range d.blocks {
-		if b.kind == "toolchain" && nvcc != "" && !slices.ContainsFunc(b.attrs, has) {
-			b.set("compiler", quote(nvcc))
-			return true
-		}
+	i := slices.IndexFunc(d.blocks, func(b *block) bool { return b.kind == "toolchain" })
+	if i < 0 || nvcc == "" || d.blocks[i].attribute("compiler") != nil {
+		return false
 	}
-	return false
+	d.blocks[i].set("compiler", quote(nvcc))
+	return true
 }
 
 // Count returns the number of blocks of a kind.

@@ -220,20 +220,8 @@ func (b *Build) group(target, language, dir string, words []string) (*Group, err
 	return g, nil
 }
 
-// languageOf returns the language with the given CMake name. It is "" if kbuild cannot build it.
-func languageOf(name string) string {
-	switch name {
-	case "CUDA":
-		return "cuda"
-	case "CXX":
-		return "c++"
-	case "C":
-		return "c"
-	case "ASM":
-		return "asm"
-	}
-	return ""
-}
+// languages lists the languages of CMake that kbuild builds.
+var languages = map[string]string{"CUDA": "cuda", "CXX": "c++", "C": "c", "ASM": "asm"}
 
 // errNone means that a build tree has no source that kbuild can build.
 var errNone = errors.New("no C, C++, CUDA or assembler source was found in it")

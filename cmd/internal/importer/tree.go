@@ -173,23 +173,12 @@ func (b *Build) included(target, dir, name, file string) (out []string) {
 
 // splitFlags groups the options of a tool with their values.
 func splitFlags(tool string, flags []string) (options [][]string) {
-	switch tool {
-	case "host", "link":
+	list, err := nvcc.SplitOptions(flags)
+	if tool != "nvcc" || err != nil {
 		return host.SplitOptions(flags)
-	case "nvcc":
-		if list, err := nvcc.SplitOptions(flags); err == nil {
-			for _, o := range list {
-				options = append(options, o.Words)
-			}
-			return options
-		}
 	}
-	for _, f := range flags {
-		if last := len(options) - 1; last >= 0 && !strings.HasPrefix(f, "-") {
-			options[last] = append(options[last], f)
-		} else {
-			options = append(options, []string{f})
-		}
+	for _, o := range list {
+		options = append(options, o.Words)
 	}
 	return options
 }
