@@ -1,11 +1,10 @@
-// Package launch runs one command line of a compiler, as `kbuild cc` receives it. The planner splits
-// the command into the passes that a build from kernels.hcl has, with their keys and records. This
-// package reads no manifest and knows no compiler. A command that the planner does not understand
-// passes through to its compiler.
+// Package launch runs one command line of a compiler, as `kbuild cc` receives it. Its toolchain
+// plans the command as a project of one target, with the passes, keys and records of a build from
+// kernels.hcl. This package reads no manifest and knows no compiler. A command that the toolchain
+// does not understand passes through to its compiler.
 package launch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,8 +69,10 @@ func (l *Launch) Compile(ctx context.Context) (*Result, error) {
 	}
 	defer place.remove()
 	l.Enter()
-	b := &build{launch: l, env: quick.Commands(), printed: map[graph.ActionID][]byte{}, peaks: map[string]int64{},
-		request: probe.Request{Root: "/", Env: os.Getenv, MemoPath: filepath.Join(l.Store.Folder(), "tools")}}
+	b := &build{launch: l, env: quick.Commands()}
+	b.printed, b.peaks = map[graph.ActionID][]byte{}, map[string]int64{}
+	b.request = probe.Request{Root: "/", Env: os.Getenv}
+	b.request.MemoPath = filepath.Join(l.Store.Folder(), "tools")
 	b.env.All = append(b.env.All, quick.Nested()...)
 	if err := b.read(); err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ type build struct {
 // notWrapper returns an error if file is a program that wraps a compiler.
 func notWrapper(file string) error {
 	if name := quick.Wrapper(file); name != "" {
-		return fmt.Errorf("%s is %s, whose settings and cache are no inputs of a compile", file, name)
+		return fmt.Errorf("%s is %s, whose settings and cache are no inputs", file, name)
 	}
 	return nil
 }
@@ -159,10 +160,11 @@ func (b *build) read() (err error) {
 // checkHostCompiler returns an error if the host compiler of another one is a wrapper or a script.
 // The folder scripts has scripts that are known.
 func checkHostCompiler(file, scripts string) error {
-	if probe.IsScript(file) && filepath.Dir(file) != scripts {
-		return cmp.Or(notWrapper(file), fmt.Errorf("%s is a script, which may ask for any variable", file))
+	err := notWrapper(file)
+	if err == nil && probe.IsScript(file) && filepath.Dir(file) != scripts {
+		err = fmt.Errorf("%s is a script, which may ask for any variable", file)
 	}
-	return notWrapper(file)
+	return err
 }
 
 // plan collects what the command depends on in the host environment, and plans its passes. It has
@@ -173,15 +175,16 @@ func (b *build) plan(ctx context.Context) (err error) {
 			return err
 		}
 		// an answer has paths of programs
-		b.steps = probe.OpenSteps(b.request.MemoPath, b.Facts, b.env.All, append(slices.Clone(b.env.Key), "PATH="+os.Getenv("PATH")))
-		planned, questions := b.Facts.Command(b.commandRequest(), b.CXX)
+		env := append(slices.Clone(b.env.Key), "PATH="+os.Getenv("PATH"))
+		b.steps = probe.OpenSteps(b.request.MemoPath, b.Facts, b.env.All, env)
+		var questions []toolchain.Question
+		b.planned, questions = b.Facts.Command(b.commandRequest(), b.CXX)
 		for len(questions) > 0 {
 			if err := b.steps.Query(ctx, questions); err != nil {
 				return err
 			}
-			planned, questions = b.Facts.Command(b.commandRequest(), b.CXX)
+			b.planned, questions = b.Facts.Command(b.commandRequest(), b.CXX)
 		}
-		b.planned = planned
 		if again, err = b.findHostCompiler(); err != nil {
 			return err
 		}
@@ -192,7 +195,9 @@ func (b *build) plan(ctx context.Context) (err error) {
 	b.graph = &graph.Graph{BuildDir: placeDir, Pools: map[string]int{}}
 	for _, a := range b.planned.Actions {
 		if _, planned := b.graph.Producer(a.Outputs[0]); planned { // a file that is linked twice
-			b.planned.Order = slices.DeleteFunc(b.planned.Order, func(o *graph.Action) bool { return o == a })
+			if i := slices.Index(b.planned.Order, a); i >= 0 {
+				b.planned.Order = slices.Delete(b.planned.Order, i, i+1)
+			}
 			continue
 		}
 		if i := slices.Index(a.Env, toolchain.Anywhere); i >= 0 && b.planned.Lines {
@@ -201,7 +206,8 @@ func (b *build) plan(ctx context.Context) (err error) {
 		}
 		info := a.Kind.Info()
 		// its text names files, for messages
-		a.CwdInKey = b.planned.Lines && !info.InProcess || info.Writes == graph.FormHost && b.isPlaced
+		a.CwdInKey = b.planned.Lines && !info.InProcess ||
+			info.Writes == graph.FormHost && b.isPlaced
 		switch info.Reads {
 		// only these print in the language of the user
 		case graph.FormSource, graph.FormHost:
@@ -236,21 +242,26 @@ func (b *build) findHostCompiler() (again bool, err error) {
 // recompiles nothing for the others.
 func (b *build) commandRequest() toolchain.CommandRequest {
 	c, base := b.command, b.launch.Base
-	b.isPlaced = base.In([]byte(strings.Join(append(c.Argv[1:len(c.Argv):len(c.Argv)], c.Source), "\n")))
-	options := slices.Clone(c.Options)
-	for i, o := range options {
+	texts := append(c.Argv[1:len(c.Argv):len(c.Argv)], c.Source)
+	b.isPlaced = base.In([]byte(strings.Join(texts, "\n")))
+	variant := b.named(c.Output)
+	for _, o := range c.Options {
 		if spelled, ok := base.Spell(o); ok {
-			options[i] = spelled
+			o = spelled
 		}
+		variant += "\x00" + o
 	}
-	named := ""
-	if name := b.named(c.Source); c.Source != "" && !filepath.IsAbs(name) {
-		named = name
+	r := toolchain.CommandRequest{
+		Build:   &toolchain.Build{Layout: toolchain.Layout{BuildDir: placeDir}},
+		Command: c, Output: output, Depfile: depfile, Dir: partsDir,
+		Label: "command " + base.Project, Source: b.named(c.Source), Variant: variant,
+		Files: c.Deps != "" || base.Dir != "", Shown: b.isPlaced && base.Dir != "",
 	}
-	return toolchain.CommandRequest{Command: c,
-		Build:  &toolchain.Build{Layout: toolchain.Layout{BuildDir: placeDir}, Answers: toolchain.Answers{Runs: b.steps.Runs}},
-		Output: output, Depfile: depfile, Dir: partsDir, Files: c.Deps != "" || base.Dir != "", Shown: b.isPlaced && base.Dir != "",
-		Label: "command " + base.Project, Source: b.named(c.Source), Variant: b.named(c.Output) + "\x00" + strings.Join(options, "\x00"), Named: named}
+	r.Answers.Runs = b.steps.Runs
+	if c.Source != "" && !filepath.IsAbs(r.Source) {
+		r.Named = r.Source
+	}
+	return r
 }
 
 // run brings the passes up to date, and remembers the result.
@@ -265,13 +276,20 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	for name, tool := range b.Facts.Tools() {
 		tools[name] = tool.ID
 	}
-	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
-		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: tools, Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Base: l.Base.Dir, Verbatim: true})
+	b.runner = execute.New(execute.Config{
+		Graph: b.graph, Root: l.Dir, State: placeDir,
+		Begun: l.Begun, Base: l.Base.Dir, Verbatim: true,
+		Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
+		Records: b.db, Store: l.Store, IntermediateStore: l.Store,
+		Tools: tools, Env: b.env.All, KeyEnv: b.env.Key,
+	})
 	var want []graph.ActionID
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, b.runner, b)
+	options := sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1,
+		Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}
+	sum, err := sched.Run(ctx, b.graph, want, options, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -306,7 +324,8 @@ func (b *build) made(ctx context.Context) (*quick.Made, error) {
 	for _, a := range b.planned.Order {
 		m.Stderr += string(b.printed[a.ID])
 	}
-	if c.Linked != nil && (strings.Contains(m.Stderr, placeDir) || strings.Contains(m.Stderr, b.launch.Dir)) {
+	names := func(dir string) bool { return strings.Contains(m.Stderr, dir) }
+	if c.Linked != nil && (names(placeDir) || names(b.launch.Dir)) {
 		return nil, errors.New("the linker has something to say of a file")
 	}
 	files, err := b.sources(ctx)
@@ -348,7 +367,8 @@ func (b *build) ownDeps(ctx context.Context, rec *cache.Record) ([]byte, error) 
 		}
 	}
 	to, pass := placeDir+"/own.d", b.planned.DepsPass
-	res, err := b.query(ctx, host.AskOwn(b.planned.DepsArgv, pass.Outputs[0], pass.Depfile, to), pass.Env...)
+	argv := host.AskOwn(b.planned.DepsArgv, pass.Outputs[0], pass.Depfile, to)
+	res, err := b.query(ctx, argv, pass.Env...)
 	if err != nil {
 		return nil, err
 	}
@@ -360,14 +380,15 @@ func (b *build) ownDeps(ctx context.Context, rec *cache.Record) ([]byte, error) 
 
 // query runs a command beside the passes.
 func (b *build) query(ctx context.Context, argv []string, env ...string) (run.Result, error) {
-	return run.Run(ctx, run.Command{Argv: argv, Dir: b.launch.Dir, Env: slices.Concat(b.env.All, env, []string{"TMPDIR=" + placeDir})})
+	env = slices.Concat(b.env.All, env, []string{"TMPDIR=" + placeDir})
+	return run.Run(ctx, run.Command{Argv: argv, Dir: b.launch.Dir, Env: env})
 }
 
 // peak returns a name of a pass that is unique within its command.
 func peak(a *graph.Action) string { return string(a.Kind) + " " + strings.Join(a.Archs, ",") }
 
-// memory returns how many bytes a pass is expected to need: what it took the last time, or else what
-// is usual.
+// memory returns how many bytes a pass is expected to need: what it took the last time, or else
+// what is usual.
 func (b *build) memory(a *graph.Action) int64 {
 	if last := b.launch.Last; last != nil && last.Peaks[peak(a)] > 0 {
 		return last.Peaks[peak(a)]
@@ -391,8 +412,8 @@ func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	}
 }
 
-// sources returns the files that the texts of all passes come from, in the order of the passes. There
-// are none if the passes have no texts.
+// sources returns the files that the texts of all passes come from, in the order of the passes.
+// There are none if the passes have no texts.
 func (b *build) sources(ctx context.Context) (files []string, err error) {
 	name := placeDir + "/files"
 	for _, a := range b.planned.Order {
@@ -435,7 +456,7 @@ var (
 		return regexp.MustCompile(`^(-c|-dc|-o|--compile|--device-c|--output-file)$`)
 	})
 	mayPipe = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(-|-E|--preprocess|-MM?|--generate-(nonsystem-)?dependencies|@.*|-optf.*|--?run.*)$` +
-			`|,-E|options-file|/dev/|/proc/`)
+		return regexp.MustCompile(`^(-|-E|--preprocess|-MM?|--generate-(nonsystem-)?dependencies|` +
+			`@.*|-optf.*|--?run.*)$|,-E|options-file|/dev/|/proc/`)
 	})
 )

@@ -101,7 +101,5 @@ func (p *place) remove() {
 	}
 	os.RemoveAll(p.dir)
 	unix.Close(placeFD)
-	if p.lock != nil {
-		p.lock.Close()
-	}
+	p.lock.Close() // it may be nil
 }

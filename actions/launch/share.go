@@ -30,15 +30,11 @@ import (
 // for every location of the base directory.
 func (b *build) keep(ctx context.Context, made *quick.Made) {
 	l := b.launch
-	others := slices.Clone(b.observed)
-	if others == nil {
-		return
-	}
 	answers, ok := b.steps.Observed()
-	if !ok {
+	if b.observed == nil || !ok {
 		return
 	}
-	others = append(others, answers...)
+	others := slices.Concat(b.observed, answers)
 	for _, f := range b.files {
 		if _, err := b.runner.Files.Digest(f); err != nil {
 			return
@@ -51,7 +47,9 @@ func (b *build) keep(ctx context.Context, made *quick.Made) {
 	if !ok {
 		return
 	}
-	observed = slices.DeleteFunc(observed, func(o cache.Observation) bool { return strings.HasPrefix(o.Path, placeDir) })
+	observed = slices.DeleteFunc(observed, func(o cache.Observation) bool {
+		return strings.HasPrefix(o.Path, placeDir)
+	})
 	if l.Base.Dir != "" && !b.placed && !b.planned.Lines && b.isAnywhere(ctx, made, observed) {
 		list, ok := b.anywhere(observed)
 		spelled, ok2 := made.Spelled(l.Base)
@@ -65,9 +63,10 @@ func (b *build) keep(ctx context.Context, made *quick.Made) {
 
 // isAnywhere reports whether the command and its outputs name the base directory only where it does
 // not matter. Also, the command itself must lead to all files of the base directory that were read.
-func (b *build) isAnywhere(ctx context.Context, made *quick.Made, observed []cache.Observation) bool {
-	base := b.launch.Base
-	c := b.command
+func (b *build) isAnywhere(
+	ctx context.Context, made *quick.Made, observed []cache.Observation,
+) bool {
+	base, c := b.launch.Base, b.command
 	if c.Archs != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) {
 		return false
 	}
@@ -87,7 +86,9 @@ func (b *build) isAnywhere(ctx context.Context, made *quick.Made, observed []cac
 	if c.Linked != nil {
 		return true
 	}
-	hasTexts := slices.ContainsFunc(b.graph.Actions, func(a *graph.Action) bool { return a.Kind.Info().Writes == graph.FormText })
+	hasTexts := slices.ContainsFunc(b.graph.Actions, func(a *graph.Action) bool {
+		return a.Kind.Info().Writes == graph.FormText
+	})
 	return !b.textsName() && (hasTexts || b.readsTheSame(ctx)) // sources has checked the texts
 }
 
@@ -192,33 +193,28 @@ func (b *build) anywhere(observed []cache.Observation) (list []cache.Observation
 			continue // its text is in the key
 		}
 		name, inside := l.Base.Name(o.Path)
-		if inside && o.Kind == cache.KindFile && o.Digest.IsZero() ||
-			!inside && slices.ContainsFunc(looked(o), func(p string) bool { return !isFixed(p, fixed) }) {
+		if inside && o.Kind == cache.KindFile && o.Digest.IsZero() {
 			return nil, false
+		}
+		paths := []string{o.Path}
+		if o.Kind == cache.KindGuard { // the folder itself only has to exist
+			paths = nil
+			for _, name := range o.Absent {
+				paths = append(paths, filepath.Join(o.Path, name))
+			}
+		}
+		for _, path := range paths {
+			onWay := func(dir string) bool {
+				return strings.HasPrefix(path+"/", dir+"/") || strings.HasPrefix(dir+"/", path+"/")
+			}
+			if !inside && !slices.ContainsFunc(fixed, onWay) {
+				return nil, false
+			}
 		}
 		o.Path = name
 		list = append(list, o)
 	}
 	return list, true
-}
-
-// looked returns the paths that an observation is about. There are none for a folder that only has
-// to exist.
-func looked(o cache.Observation) (paths []string) {
-	if o.Kind != cache.KindGuard {
-		return []string{o.Path}
-	}
-	for _, name := range o.Absent {
-		paths = append(paths, filepath.Join(o.Path, name))
-	}
-	return paths
-}
-
-// isFixed reports whether a path is in one of some folders, or on the way to one.
-func isFixed(path string, folders []string) bool {
-	return slices.ContainsFunc(folders, func(dir string) bool {
-		return strings.HasPrefix(path+"/", dir+"/") || strings.HasPrefix(dir+"/", path+"/")
-	})
 }
 
 // fixedFolders returns folders outside of the base directory that are the same for every checkout.

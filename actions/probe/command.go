@@ -41,7 +41,8 @@ func (r *Request) ForCommand(c *host.Command, dir string) (absent []string, err 
 func (r *Request) checkNVCCOptions() error {
 	for _, name := range run.Names(run.PassOptions) {
 		value := r.Env(name)
-		if strings.ContainsAny(value, "@$`") || strings.Contains(value, "optf") || strings.Contains(value, "options-file") {
+		if strings.ContainsAny(value, "@$`") || strings.Contains(value, "optf") ||
+			strings.Contains(value, "options-file") {
 			return fmt.Errorf("%s names a file of options", name)
 		}
 	}
@@ -71,7 +72,8 @@ func (r *Request) checkHIPPlatform(compiler, dir string) (absent []string, err e
 	for _, d := range append(filepath.SplitList(r.Env("PATH")), filepath.Join(toolkit, "bin")) {
 		file := cache.Absolute(dir, filepath.Join(d, "nvcc"))
 		if exists(file) {
-			return nil, fmt.Errorf("hipcc may compile for NVIDIA, since there is %s: set HIP_PLATFORM=amd", file)
+			return nil, fmt.Errorf("hipcc may compile for NVIDIA, since there is %s: "+
+				"set HIP_PLATFORM=amd", file)
 		}
 		absent = append(absent, file)
 	}

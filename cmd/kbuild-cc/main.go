@@ -46,9 +46,6 @@ func start(args []string) {
 	if err != nil {
 		return
 	}
-	if real, err := filepath.EvalSymlinks(exe); err == nil {
-		exe = real
-	}
 	kbuild := filepath.Join(filepath.Dir(exe), "kbuild")
 	unix.Exec(kbuild, append([]string{kbuild, "cc", "--"}, args...), os.Environ())
 }

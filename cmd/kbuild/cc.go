@@ -54,10 +54,10 @@ func (c *cli) launchCompiler(args []string) int {
 	}
 	var res *launch.Result
 	if err == nil {
-		var ended syscall.Signal
-		if res, ended, err = c.passes(call, len(changed) > 0); ended != 0 {
-			return die(ended)
-		}
+		res, err = c.passes(call, len(changed) > 0)
+	}
+	if ended, is := err.(endedBy); is {
+		return die(syscall.Signal(ended))
 	}
 	if err == nil {
 		err = call.Place(res.Made)
@@ -81,28 +81,23 @@ func (c *cli) launchCompiler(args []string) int {
 	return 0
 }
 
-// passes splits the command and runs its passes. ended is the signal that this process received
-// while they ran; its children received it too. If a command prints messages on a terminal, it
+// endedBy is the signal that this process received while passes ran. Its children received it, too.
+type endedBy syscall.Signal
+
+func (s endedBy) Error() string { return syscall.Signal(s).String() }
+
+// passes splits the command and runs its passes. If a command prints messages on a terminal, it
 // falls back to the compiler, which formats them. If it printed some the last time and its inputs
 // have not changed, it falls back without running first.
-func (c *cli) passes(call *quick.Call, changed bool) (res *launch.Result, ended syscall.Signal, err error) {
+func (c *cli) passes(call *quick.Call, changed bool) (*launch.Result, error) {
 	if call.Last != nil && !changed && quick.Shown(call.Last) {
-		return nil, 0, errShown
+		return nil, errShown
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, endings()...)
 	defer signal.Stop(signals)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	got := make(chan syscall.Signal, 1)
-	go func() {
-		select {
-		case s := <-signals:
-			got <- s.(syscall.Signal)
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() { cancel(endedBy((<-signals).(syscall.Signal))) }()
 	l := &launch.Launch{Call: call}
 	if client := broker.FromEnviron(c.ofAll(), nil); client != nil {
 		l.Broker, l.Jobs = shared{client, call.Dir}, machine.Processors("/")
@@ -114,14 +109,14 @@ func (c *cli) passes(call *quick.Call, changed bool) (res *launch.Result, ended 
 		defer tokens.Close()
 		l.Jobserver = tokens
 	}
-	res, err = l.Compile(ctx)
+	res, err := l.Compile(ctx)
 	if ctx.Err() != nil {
-		return nil, <-got, err
+		return nil, context.Cause(ctx)
 	}
 	if err == nil && quick.Shown(res.Made) {
 		err = errShown
 	}
-	return res, 0, err
+	return res, err
 }
 
 // errShown is why a command that prints messages on a terminal falls back.

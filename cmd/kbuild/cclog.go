@@ -124,7 +124,7 @@ func (c *cli) explainCall(file string, calls []quick.Entry) error {
 	}
 	for _, e := range slices.Backward(calls) {
 		i := 1 + slices.IndexFunc(e.Argv, func(a string) bool { return a == "-o" || a == "--output-file" })
-		if i == 0 || i == len(e.Argv) || cache.Absolute(e.Dir, e.Argv[i]) != want {
+		if i == 0 || i == len(e.Argv) || filepath.Clean(cache.Absolute(e.Dir, e.Argv[i])) != want {
 			continue
 		}
 		why := "this command was new, or what it read"
@@ -198,9 +198,6 @@ func (c *cli) linkCompilers(dir string) error {
 func launcher() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return "", err
-	}
-	if exe, err = filepath.EvalSymlinks(exe); err != nil {
 		return "", err
 	}
 	if small, err := exec.LookPath(filepath.Join(filepath.Dir(exe), "kbuild-cc")); err == nil {

@@ -45,11 +45,13 @@ type Text struct {
 	Text []byte `json:"text"`
 }
 
-// commandKey returns the key of a command line in an absolute folder. env contains all variables that
-// may change the result or the diagnostics. If there is a base, the key is equal for the same command
-// in another checkout, files are the texts of its option files (@file, --options-file), and ok is
-// false if the command depends on the path of its base.
-func commandKey(argv []string, dir string, base Base, env, files []string) (key cache.Key, ok bool) {
+// commandKey returns the key of a command line in an absolute folder. env contains all variables
+// that may change the result or the diagnostics. If there is a base, the key is equal for the same
+// command in another checkout, files are the texts of its option files (@file, --options-file), and
+// ok is false if the command depends on the path of its base.
+func commandKey(
+	argv []string, dir string, base Base, env, files []string,
+) (key cache.Key, ok bool) {
 	h := cache.NewHasher()
 	h.Field("format", format)
 	h.Field("method", cache.KeyVersion)
@@ -95,7 +97,8 @@ func (m *Made) At(b Base) *Made {
 		return m
 	}
 	at := *m
-	at.Based, at.Stderr, at.Outputs, at.Files = false, b.Write(m.Stderr), slices.Clone(m.Outputs), slices.Clone(m.Files)
+	at.Based, at.Stderr = false, b.Write(m.Stderr)
+	at.Outputs, at.Files = slices.Clone(m.Outputs), slices.Clone(m.Files)
 	for i := range at.Outputs {
 		at.Outputs[i].Path = b.Write(at.Outputs[i].Path)
 	}
@@ -114,7 +117,8 @@ func (m *Made) Spelled(b Base) (spelled *Made, ok bool) {
 		ok = ok && may
 		return text
 	}
-	s.Based, s.Stderr, s.Outputs, s.Files = true, spell(m.Stderr), slices.Clone(m.Outputs), slices.Clone(m.Files)
+	s.Based, s.Stderr = true, spell(m.Stderr)
+	s.Outputs, s.Files = slices.Clone(m.Outputs), slices.Clone(m.Files)
 	for i := range s.Outputs {
 		s.Outputs[i].Path = spell(s.Outputs[i].Path)
 	}
@@ -189,7 +193,8 @@ func replaceable(name string, mode uint32) error {
 		return err
 	case err != nil:
 		return err
-	case st.Mode != unix.S_IFREG|mode && st.Mode != unix.S_IFREG|mode&0o666 || st.Nlink != 1 || int(st.Uid) != os.Geteuid():
+	case st.Mode != unix.S_IFREG|mode && st.Mode != unix.S_IFREG|mode&0o666 ||
+		st.Nlink != 1 || int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%s is no plain file that a new one may replace", name)
 	}
 	return nil

@@ -18,14 +18,18 @@ func Commands() Environment {
 	all := slices.DeleteFunc(run.Environ(os.Environ(), nil), func(e string) bool {
 		return run.Matters(e, run.Language)
 	})
-	e := Environment{Key: run.Select(all, run.Keyed)}
-	for _, name := range run.Names(run.Language) {
+	key := run.Select(all, run.Keyed)
+	return Environment{All: append(all, set(run.Names(run.Language))...), Key: key}
+}
+
+// set returns the variables among names that are set.
+func set(names []string) (env []string) {
+	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
-			all = append(all, name+"="+value)
+			env = append(env, name+"="+value)
 		}
 	}
-	e.All = all
-	return e
+	return env
 }
 
 // Spoken returns the language of the messages of gcc and clang, if it is not that of a build from a
@@ -43,12 +47,7 @@ func Spoken() (env []string) {
 			env = append(env, "LANGUAGE="+list)
 		}
 	}
-	for _, name := range run.Names(run.Look) {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
+	return append(env, set(run.Names(run.Look))...)
 }
 
 // environ returns the variables that may change the outputs or the messages of a command. PATH is

@@ -43,10 +43,8 @@ func (c *Call) Log(e Entry) {
 		return
 	}
 	name := LogFile(c.Store)
+	os.MkdirAll(filepath.Dir(name), 0o777)
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
-	if os.IsNotExist(err) && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
-		f, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
-	}
 	if err != nil {
 		return
 	}

@@ -57,7 +57,7 @@ func Read(args []string) (*Call, error) {
 		if file, err = LookPath(file); err != nil {
 			return nil, err
 		}
-		if found, err := exec.LookPath(called); err != nil || !sameName(found, file) {
+		if found, err := exec.LookPath(called); err != nil || cache.Absolute(dir, found) != file {
 			// by its name a compiler would find the launcher, in whose folder nvcc has no toolkit
 			called = file
 		}
@@ -71,13 +71,6 @@ func Read(args []string) (*Call, error) {
 		c.share(env)
 	}
 	return c, nil
-}
-
-// sameName reports whether two names of one file are equal for a program that looks itself up in
-// PATH.
-func sameName(found, file string) bool {
-	found, err := filepath.Abs(found)
-	return err == nil && found == file
 }
 
 // share finds the base directory of the command, and the key that the command has in every

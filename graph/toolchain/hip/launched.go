@@ -20,8 +20,8 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 	if k.Compiler == nil || k.CompileFault != "" {
 		return p.Refuse("%s", cmp.Or(k.Missing, k.CompileFault))
 	}
-	if o := host.IntermediateCode(c.Argv); o != "" {
-		return p.Refuse("%s makes intermediate code of the host code", o)
+	if err := host.Joinable(c.Argv); err != nil {
+		return p.Refuse("%w", err)
 	}
 	if host.BesideObject("clang", c.Argv, c.Output).Refused() {
 		return p.Refuse("the compiler writes or reads files beside the object")
@@ -37,52 +37,62 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 		}
 		codes = append(codes, code)
 	}
-	passes, codes, err := k.learnCommand(r, codes)
+	passes, err := k.learnCommand(r, codes)
 	if err != nil {
 		p.Refused = err
 		return p
 	}
 	p.Lines = host.RecordsLines(c.Argv)
 	env := k.Environ()
-	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Archs: c.Archs, Mode: c.Mode, Argv: c.Argv, Env: env, Inputs: []string{c.Source},
-		Outputs: []string{r.Output + ".o"}, Depfile: r.Depfile, Tools: []string{Tool}, Work: graph.Work{Driver: &graph.Driver{}}}
+	whole := &graph.Action{
+		Kind: graph.Compile, Name: c.Source, Archs: c.Archs, Mode: c.Mode, Argv: c.Argv, Env: env,
+		Inputs: []string{c.Source}, Outputs: []string{r.Output + ".o"}, Depfile: r.Depfile,
+		Tools: []string{Tool}, Work: graph.Work{Driver: &graph.Driver{}},
+	}
 	id := cmp.Or(c.ID, clang.ID(r.Label, r.Source, r.Variant))
-	passes.Split(toolchain.Unit{Whole: whole, Env: env, Dir: r.Dir, ID: id, Lines: p.Lines, Plan: &p.Plan}, codes)
+	u := toolchain.Unit{Whole: whole, Env: env, Dir: r.Dir, ID: id, Lines: p.Lines, Plan: &p.Plan}
+	passes.Split(u, codes)
 	if c.Deps == "" {
 		return p
 	}
-	pass := p.Actions[slices.IndexFunc(p.Actions, func(a *graph.Action) bool { return a.Kind.Info().Reads == graph.FormHost })]
+	isHost := func(a *graph.Action) bool { return a.Kind.Info().Reads == graph.FormHost }
+	pass := p.Actions[slices.IndexFunc(p.Actions, isHost)]
 	p.WriteDeps(c, pass, slices.Concat(pass.Argv, c.Targets, c.DefaultTarget("clang")), r.Dir)
 	return p
 }
 
-// learnCommand returns the passes of a command, and its codes in the order in which the driver
+// learnCommand returns the passes of a command. It sorts codes by the order in which the driver
 // compiles.
-func (k *Toolchain) learnCommand(r toolchain.CommandRequest, codes []gencode.Code) (*Passes, []gencode.Code, error) {
+func (k *Toolchain) learnCommand(r toolchain.CommandRequest, codes []gencode.Code) (*Passes, error) {
 	argv := r.Command.Argv
-	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Args: clang.Query(argv, "", r.Command.Source, r.Output+".o")}
+	args := clang.Query(argv, "", r.Command.Source, r.Output+".o")
+	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Args: args}
 	isID := func(a string) bool { return strings.HasPrefix(a, clang.CUID) }
 	if i := slices.IndexFunc(argv, isID); i >= 0 { // the driver may print a message about it
 		q.Args = append(q.Args, argv[i])
 	}
 	passes, err := toolchain.Learn(&r.Answers, q, func(text string) (*Passes, error) {
 		for line := range strings.Lines(text) {
-			if !strings.HasPrefix(line, " ") && (strings.Contains(line, "warning: ") || strings.Contains(line, "error: ")) {
-				return nil, fmt.Errorf("the driver has something to say: %s", strings.TrimSpace(line))
+			says := strings.Contains(line, "warning: ") || strings.Contains(line, "error: ")
+			if says && !strings.HasPrefix(line, " ") {
+				line = strings.TrimSpace(line)
+				return nil, fmt.Errorf("the driver has something to say: %s", line)
 			}
 		}
-		place := func(c gencode.Code) int { return strings.Index(text, `"-target-cpu" "`+c.Name+`"`) }
+		place := func(c gencode.Code) int {
+			return strings.Index(text, `"-target-cpu" "`+c.Name+`"`)
+		}
 		slices.SortFunc(codes, func(a, b gencode.Code) int {
 			return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.String(), b.String()))
 		})
 		return LearnCompile(text, append(argv[:1:1], q.Args...), codes)
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	passes.Flags = slices.DeleteFunc(passes.Flags, isID)
 	if q, ok := passes.AskWrapper(codes); ok {
 		passes.Final, err = learnWrapper(r.Build, q, codes)
 	}
-	return passes, codes, err
+	return passes, err
 }

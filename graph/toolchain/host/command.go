@@ -76,41 +76,32 @@ func (c *Command) Dependencies(files []string) []byte {
 
 // AskOwn returns the command that writes a dependency file without headers of the system, from one
 // that compiles and writes a dependency file of all headers. The cache needs all headers.
-func AskOwn(argv []string, output, depfile, to string) []string {
-	own := argv[:1:1]
-	for _, arg := range argv[1:] {
-		switch arg {
-		case "-c", "-MD":
-			continue
-		case output:
-			arg = os.DevNull // without -MF, gcc writes the dependency file to -o
-		case depfile:
-			arg = to
-		}
-		own = append(own, arg)
-	}
-	return append(own, "-MM")
+func AskOwn(compile []string, output, depfile, to string) []string {
+	// without -MF, gcc writes the dependency file to -o
+	own := map[string]string{"-c": "", "-MD": "", output: os.DevNull, depfile: to}
+	return append(rewritten(compile, own), "-MM")
 }
 
 // AskText returns the command that writes the preprocessed text of a compile and its dependency
 // file. ok is false if an option changes what the preprocessor writes.
 func AskText(compile []string, output, depfile, text, deps string) (argv []string, ok bool) {
-	argv = append(compile[:1:1], "-w")
-	for _, arg := range compile[1:] {
-		switch arg {
-		case "-c":
-			arg = "-E"
-		case output:
-			arg = text
-		case depfile:
-			arg = deps
+	argv = rewritten(compile, map[string]string{"-c": "-E", output: text, depfile: deps})
+	return append(argv, "-w"), !slices.ContainsFunc(argv, func(arg string) bool {
+		return slices.ContainsFunc(ofText, func(start string) bool { return strings.HasPrefix(arg, start) })
+	})
+}
+
+// rewritten returns a command with other arguments in place of some, "" for none.
+func rewritten(argv []string, others map[string]string) (out []string) {
+	for _, arg := range argv {
+		other, is := others[arg]
+		if !is {
+			out = append(out, arg)
+		} else if other != "" {
+			out = append(out, other)
 		}
-		if slices.ContainsFunc(ofText, func(start string) bool { return strings.HasPrefix(arg, start) }) {
-			return nil, false
-		}
-		argv = append(argv, arg)
 	}
-	return argv, true
+	return out
 }
 
 // ofText lists prefixes of options that change what a preprocessor writes, or break the lines of
@@ -269,4 +260,69 @@ func (r *commandReader) end() (*Command, error) {
 		return nil, fmt.Errorf("two of source, object and dependency file are one file")
 	}
 	return &c, nil
+}
+
+// hip is the language name for -x.
+const hip = "hip"
+
+// gpuOptions lists prefixes of clang options for HIP that affect only the output of its passes. All
+// other options with two dashes are rejected.
+var gpuOptions = []string{"--offload-new-driver", "--no-offload-new-driver", "--offload-compress", "--no-offload-compress", "--rocm-path=", "--hip-path=",
+	"--rocm-device-lib-path=", "--hip-device-lib-path=", "--hip-version=", "--gpu-max-threads-per-block="}
+
+// isArch reports whether an option selects architectures of HIP.
+func isArch(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return name == "--offload-arch" || name == "--cuda-gpu-arch"
+}
+
+// gpuOption parses a GPU option. ok is false if it is none.
+func (r *commandReader) gpuOption(arg string) (ok bool, err error) {
+	name, value, _ := strings.Cut(arg, "=")
+	starts := func(start string) bool { return strings.HasPrefix(arg, start) }
+	switch {
+	case isArch(arg):
+		r.Archs = append(r.Archs, strings.Split(value, ",")...)
+	case arg == "-fgpu-rdc", arg == "-fno-gpu-rdc":
+		r.rdc = arg == "-fgpu-rdc"
+	case arg == "-foffload-lto":
+		r.offloadLTO = true
+	case arg == "-fno-offload-lto", starts("-foffload-lto="), starts("-Xarch_") && arg != "-Xarch_host" && arg != "-Xarch_device":
+		return false, fmt.Errorf("%s is not taken apart", arg)
+	case name == "-cuid":
+		r.ID = value
+	case starts("-fuse-cuid="):
+		return false, fmt.Errorf("%s names the source, which kbuild does itself", arg)
+	case slices.ContainsFunc(gpuOptions, starts):
+	default:
+		return false, nil
+	}
+	r.Argv = append(r.Argv, arg)
+	return true, nil
+}
+
+// isGPU reports whether the command compiles HIP, and sets its mode.
+func (r *commandReader) isGPU() (bool, error) {
+	ext, hipcc := path.Ext(r.Source), strings.HasPrefix(path.Base(r.Argv[0]), "hipcc")
+	is := r.language == hip || r.language == "" && (ext == ".hip" || hipcc && (ext == ".cu" || slices.Contains(cxxEndings, ext)))
+	switch {
+	case !is && hipcc:
+		return false, fmt.Errorf("%s is no HIP", r.Source)
+	case !is && (r.Archs != nil || r.rdc || r.offloadLTO):
+		return false, fmt.Errorf("it is for GPUs, and its source is no HIP")
+	case !is:
+		return false, nil
+	case r.Archs == nil:
+		return false, fmt.Errorf("it names no architecture, and the compiler would look for one here")
+	case r.offloadLTO && !r.rdc:
+		return false, fmt.Errorf("-foffload-lto without -fgpu-rdc is not taken apart")
+	}
+	r.Mode = "whole"
+	if r.rdc {
+		r.Mode = "rdc"
+	}
+	if r.offloadLTO {
+		r.Mode = "lto"
+	}
+	return true, nil
 }

@@ -56,21 +56,23 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 	if k.Toolkit == nil {
 		return p.Refuse("%s", k.Missing)
 	}
-	for _, flag := range slices.Concat(c.Argv, k.Flags) {
-		if host.NativeCPU([]string{flag}) {
-			return p.Refuse("%s depends on the processor of this machine", flag)
-		}
+	if host.NativeCPU(slices.Concat(c.Argv, k.Flags)) {
+		return p.Refuse("an option depends on the processor of this machine")
 	}
 	if missing := Missing(k.Programs); missing != "" {
 		return p.Refuse("%s", missing)
 	}
 	output := r.Output + path.Ext(c.Output)
-	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Inputs: []string{c.Source},
+	whole := &graph.Action{
+		Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Inputs: []string{c.Source},
 		Argv:    slices.Concat(c.Argv, []string{"-MD", "-MF", r.Depfile, "-o", output, c.Source}),
-		Outputs: []string{output}, Depfile: r.Depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
+		Outputs: []string{output}, Depfile: r.Depfile, Tools: []string{"nvcc"},
+		Work: graph.Work{Driver: &graph.Driver{}},
+	}
 	ask := whole.Argv
 	if c.Linked != nil {
-		whole.Kind, whole.Name, whole.Inputs, whole.Depfile = graph.DeviceLink, c.Output, c.Linked, ""
+		whole.Kind, whole.Name = graph.DeviceLink, c.Output
+		whole.Inputs, whole.Depfile = c.Linked, ""
 		whole.Argv = slices.Concat(c.Argv, []string{"-o", r.Output}, c.Linked)
 		whole.Work.Link = &graph.Link{LTO: c.Mode == "lto"}
 		ask = slices.Concat(c.Argv, []string{"-o", output, toolchain.QueryInput})
@@ -78,11 +80,13 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 	q := toolchain.Question{Tool: "nvcc", By: "nvcc --dryrun", Args: Query(ask, c.Source, output, r.Depfile)}
 	run, known := r.Answers.Runs[q.Key()]
 	p.HostCXX, p.Installed = k.HostCXX.Path, k.Root
-	if p.Programs, p.Path = searched(run.Text); known && run.Error == "" && p.Path == "" {
+	p.Programs, p.Path = assigned(run.Text, "_HERE_"), assigned(run.Text, "PATH")
+	if known && run.Error == "" && p.Path == "" {
 		return p.Refuse("nvcc --dryrun does not say where it finds gcc")
 	}
-	u := toolchain.Unit{Whole: whole, Dir: r.Dir, ID: ModuleID(r.Label, r.Source, r.Variant), Named: r.Named,
-		Plan: &p.Plan, Layout: r.Layout, Files: r.Files, Own: c.Own, Plain: true}
+	id := ModuleID(r.Label, r.Source, r.Variant)
+	u := toolchain.Unit{Whole: whole, Dir: r.Dir, ID: id, Named: r.Named, Plan: &p.Plan,
+		Layout: r.Layout, Files: r.Files, Own: c.Own, Plain: true}
 	if c.Linked != nil {
 		passes, err := toolchain.Learn(&r.Answers, q, LearnLink)
 		if err == nil && passes.Host == nil {
@@ -115,7 +119,8 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 		return p
 	}
 	p.Lines = host.RecordsLines(passes.Options())
-	u.Shown, u.Lines = r.Shown && !p.Lines, p.Lines || strings.Contains(path.Base(k.HostCXX.Path), "clang")
+	u.Shown = r.Shown && !p.Lines
+	u.Lines = p.Lines || strings.Contains(path.Base(k.HostCXX.Path), "clang")
 	s := NewSplit(u, k.Toolkit, passes.Env)
 	if p.Lines {
 		s.Env = append(s.Env[1:], s.Env[0]) // the order is part of keys
@@ -125,19 +130,21 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 	return p
 }
 
-// searched returns the folder of the toolkit's programs, and the PATH in which nvcc finds its host
-// compiler, from a dry run; "" for what it does not show.
-func searched(dryRun string) (programs, searchPath string) {
-	for line := range strings.Lines(dryRun) {
-		line = strings.TrimSpace(line)
-		if dir, ok := strings.CutPrefix(line, "#$ _HERE_="); ok && programs == "" {
-			programs = dir
-		}
-		if list, ok := strings.CutPrefix(line, "#$ PATH="); ok && searchPath == "" {
-			searchPath = list
-		}
+// slicesOf returns the inputs of a device link with the names of their slices. A file that is
+// linked twice has one slice.
+func slicesOf(linked []string) (files []File) {
+	for i, in := range linked {
+		slice := fmt.Sprint(slices.Index(linked[:i+1], in), path.Ext(in))
+		files = append(files, File{Path: in, Slice: slice})
 	}
-	return programs, searchPath
+	return files
+}
+
+// assigned returns the value of a variable in a dry run; "" if it has none.
+func assigned(dryRun, name string) string {
+	_, rest, _ := strings.Cut("\n"+dryRun, "\n#$ "+name+"=")
+	value, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(value)
 }
 
 // refusedAlone is Refused for a command that is not of a manifest. It compiles to output.
@@ -161,15 +168,13 @@ func (k *Toolchain) refusedAlone(c *CompilePasses, output string) error {
 	return nil
 }
 
+var virtualArch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bcompute_\w+`) })
+
 // ordered returns the actions of s in the order in which nvcc runs the passes of c, and then those
 // that nvcc does not run. If c writes a dependency file, nvcc preprocesses first, in the order in
 // which c names architectures.
 func (s *Split) ordered(c *host.Command) []*graph.Action {
-	var archs []string
-	isPart := func(r rune) bool { return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' }
-	for _, arg := range c.Argv {
-		archs = append(archs, strings.FieldsFunc(arg, func(r rune) bool { return !isPart(r) })...)
-	}
+	archs := virtualArch().FindAllString(strings.Join(c.Argv, " "), -1)
 	rank := func(a *graph.Action) (phase, n int) {
 		step, runs := s.steps[a]
 		switch {

@@ -18,7 +18,9 @@ import (
 
 // Compilers lists the names of compilers whose command lines kbuild plans. More names, such as
 // x86_64-linux-gnu-g++-12, are known by IsCompiler.
-var Compilers = []string{"nvcc", "hipcc", "g++", "c++", "clang++", "amdclang++", "gcc", "cc", "clang"}
+var Compilers = []string{
+	"nvcc", "hipcc", "g++", "c++", "clang++", "amdclang++", "gcc", "cc", "clang",
+}
 
 // ForAMD lists the names among Compilers that only ROCm has.
 var ForAMD = []string{"hipcc", "amdclang++"}
@@ -27,13 +29,15 @@ var ForAMD = []string{"hipcc", "amdclang++"}
 func IsCompiler(name string) bool { return name == "nvcc" || hostCompiler().MatchString(name) }
 
 var hostCompiler = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9_]+-)*(g\+\+|c\+\+|clang\+\+|amdclang\+\+|hipcc|gcc|cc|clang)(-[0-9.]+)?$`)
+	return regexp.MustCompile(`^([a-z0-9_]+-)*([gc]\+\+|(amd)?clang\+\+|hipcc|gcc|cc|clang)(-[0-9.]+)?$`)
 })
 
 // ReadCommand parses the command line of a compiler. files reads the files of options that it
 // names. output, without its extension, and depfile replace the names of the files that the command
 // writes. The error is the reason why the command passes through to the compiler.
-func ReadCommand(argv []string, files optfile.Files, output, depfile string) (*host.Command, error) {
+func ReadCommand(
+	argv []string, files optfile.Files, output, depfile string,
+) (*host.Command, error) {
 	name := path.Base(argv[0])
 	expand := files.GNU
 	if name == "nvcc" {
@@ -58,10 +62,12 @@ func ReadCommand(argv []string, files optfile.Files, output, depfile string) (*h
 
 // Command plans a command line. cxx is the compiler of a command for the host. The Build of r has a
 // folder of outputs and answers. Without the answers to the questions the plan is not complete.
-func (in *Installed) Command(r toolchain.CommandRequest, cxx toolchain.Tool) (p toolchain.PlannedCommand, questions []toolchain.Question) {
+func (in *Installed) Command(
+	r toolchain.CommandRequest, cxx toolchain.Tool,
+) (p toolchain.PlannedCommand, questions []toolchain.Question) {
 	nvidia, amd := in.Toolchains(&manifest.Project{})
-	planner, is := map[string]toolchain.Toolchain{"nvcc": nvidia, hip.Tool: amd}[r.Command.Tool].(toolchain.Commander)
-	if is {
+	planners := map[string]toolchain.Toolchain{"nvcc": nvidia, hip.Tool: amd}
+	if planner, is := planners[r.Command.Tool].(toolchain.Commander); is {
 		p = planner.Command(r)
 	} else {
 		p = hostCommand(r, cxx)
@@ -79,9 +85,11 @@ func hostCommand(r toolchain.CommandRequest, cxx toolchain.Tool) (p toolchain.Pl
 		return p.Refuse("the compiler writes or reads files beside the object")
 	}
 	p.Lines = host.RecordsLines(c.Argv)
-	a := &graph.Action{Kind: graph.HostCompile, Name: c.Source, Argv: c.Argv, Env: []string{toolchain.Anywhere},
-		Inputs: []string{c.Source}, Outputs: []string{r.Output + ".o"}, Depfile: r.Depfile, Tools: []string{"cxx"},
-		Work: graph.Work{Step: &graph.Step{}}}
+	a := &graph.Action{
+		Kind: graph.HostCompile, Name: c.Source, Argv: c.Argv, Env: []string{toolchain.Anywhere},
+		Inputs: []string{c.Source}, Outputs: []string{r.Output + ".o"}, Depfile: r.Depfile,
+		Tools: []string{"cxx"}, Work: graph.Work{Step: &graph.Step{}},
+	}
 	p.Emit(a)
 	if c.Deps != "" {
 		p.WriteDeps(c, a, slices.Concat(c.Argv, c.DefaultTarget(cxx.Family)), r.Dir)
