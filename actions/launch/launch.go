@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
@@ -300,6 +301,12 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("a pass failed: %w", b.failed)
 	case b.runner.TellsTime():
 		return nil, errors.New("it tells the time")
+	}
+	for _, a := range b.graph.Actions {
+		rec := b.db.LastRun(a.Outputs[0])
+		if rec != nil && discover.RunsEachTime(rec) != "" { // its outputs are in no store
+			return nil, errors.New("it runs each time: " + discover.RunsEachTime(rec))
+		}
 	}
 	made, err := b.made(ctx)
 	if err != nil {
