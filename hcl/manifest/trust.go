@@ -11,8 +11,9 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -186,12 +187,30 @@ func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic)
 	if err != nil || !filepath.IsAbs(config) { // a relative path would be in the project
 		return safe, config, nil
 	}
-	var settings struct {
-		Safe []string `hcl:"safe_directories,optional"`
-	}
 	file, diags := hclsyntax.ParseConfig(src, config, hcl.InitialPos)
 	if !diags.HasErrors() {
-		diags = gohcl.DecodeBody(file.Body, nil, &settings)
+		var content *hcl.BodyContent
+		content, diags = file.Body.Content(&hcl.BodySchema{
+			Attributes: []hcl.AttributeSchema{{Name: "safe_directories"}},
+		})
+		for _, a := range content.Attributes {
+			value, more := a.Expr.Value(nil)
+			if diags = append(diags, more...); more.HasErrors() {
+				continue
+			}
+			list, err := convert.Convert(value, cty.List(cty.String))
+			if err != nil || list.IsNull() || !list.IsWhollyKnown() {
+				diags = append(diags, &hcl.Diagnostic{
+					Severity: hcl.DiagError, Summary: "safe_directories is no list of folders",
+					Detail: `Write safe_directories = ["/path/to/project"].`, Subject: a.Expr.Range().Ptr()})
+				continue
+			}
+			for _, folder := range list.AsValueSlice() {
+				if !folder.IsNull() {
+					safe = append(safe, folder.AsString())
+				}
+			}
+		}
 	}
 	if diags.HasErrors() {
 		d := &Diagnostic{Summary: diags[0].Summary, Detail: diags[0].Detail}
@@ -200,7 +219,7 @@ func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic)
 		}
 		return nil, config, d
 	}
-	return append(safe, settings.Safe...), config, nil
+	return safe, config, nil
 }
 
 // isSafe reports whether a folder is in a list, or below one that ends in /*.
