@@ -33,7 +33,7 @@ import (
 // which options.
 //
 // To add a toolchain, write a package with the type of what is installed and the methods of Toolchain; give
-// package vendors a line for it; and have actions/probe find it. Dry runs are recorded in its
+// package vendors a line for it; and find it through find.Host. Dry runs are recorded in its
 // testdata and parsed by it alone (see dryruntest). Plans of it are goldens in graph/plan.
 //
 // Exceptions: clang for CUDA gets the toolchain of nvcc as a field, since nvlink links prebuilt code
