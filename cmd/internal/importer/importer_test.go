@@ -202,6 +202,23 @@ func TestTreePaths(t *testing.T) {
 	}
 }
 
+// Trees of several configurations, and of generators whose files are not read, are refused.
+func TestRefusedTrees(t *testing.T) {
+	const index = `{"cmake": {"generator": {"name": "X"}}, "objects": [{"kind": "codemodel", "jsonFile": "model.json", "version": {"major": 2}}]}`
+	for configurations, want := range map[string]string{
+		`{"name": "Debug"}, {"name": "Release"}`: "has 2 configurations",
+		`{"name": "Release"}`:                    "has no files of Ninja or make",
+	} {
+		dir := t.TempDir()
+		reply := filepath.Join(dir, ".cmake/api/v1/reply")
+		write(t, filepath.Join(reply, "index-1.json"), index)
+		write(t, filepath.Join(reply, "model.json"), `{"paths": {"source": "/p", "build": "`+dir+`"}, "configurations": [`+configurations+`]}`)
+		if _, err := Find(dir, "", unwanted{t}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
 // A tree beside the sources is known by the folders of CMake in it.
 func TestInSourceTree(t *testing.T) {
 	b := &Build{Root: "/p", trees: []string{"/p"}}
