@@ -41,8 +41,8 @@ var moreEdits = []edit{
 	{name: "a header that was looked for", files: map[string]string{"maybe.h": "#undef SCALE\n#define SCALE 12\n"}},
 	{name: "a macro", args: []string{"-DSCALE=13"}},
 	{name: "an option of ptxas", args: []string{"-Xptxas=-O0"}},
-	{name: "a file that the assembler takes in", files: map[string]string{"inc/taken.in": "another\n"}},
-	{name: "a file that it finds before", files: map[string]string{"taken.in": "before\n"}},
+	{name: "a file that the assembler takes in", args: []string{"-DTAKES"}, files: map[string]string{"inc/taken.in": "another\n"}},
+	{name: "a file that it finds before", args: []string{"-DTAKES"}, files: map[string]string{"taken.in": "before\n"}},
 	{name: "a header that goes", gone: []string{"onlyhost.h"}},
 	{name: "the source", files: map[string]string{"k.cu": "__global__ void other(int *x) { *x = 1; }\n"}},
 }
