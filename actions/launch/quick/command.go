@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -144,8 +146,10 @@ func (c *Call) Keep(key cache.Key, observed []cache.Observation, made *Made) err
 // Place writes the outputs of a command where the command has them. They are new files with new
 // times, since other build tools compare the times.
 func (c *Call) Place(made *Made) error {
-	umask := uint32(unix.Umask(0)) // nothing else of this process creates files now
-	unix.Umask(int(umask))
+	umask, err := umask()
+	if err != nil {
+		return err
+	}
 	var names []string
 	for _, o := range made.Outputs {
 		names = append(names, cache.Absolute(c.Dir, o.Path))
@@ -179,6 +183,19 @@ func (c *Call) Place(made *Made) error {
 		}
 	}
 	return nil
+}
+
+// umask returns the mode bits that new files do not get. umask(2) reports them only by setting
+// them, so this reads /proc.
+func umask() (uint32, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), "\nUmask:\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	mask, err := strconv.ParseUint(line, 8, 32)
+	return uint32(mask), err
 }
 
 // replaceable returns an error unless name is free or a plain file that only this name refers to.
