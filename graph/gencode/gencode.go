@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -73,6 +74,15 @@ func (c Code) String() string {
 		return fmt.Sprintf("lto_%d%s", c.Num, c.Suffix)
 	}
 	return c.Name + c.Feature
+}
+
+// Language returns the language of the sources that c is compiled from. The planner has a toolchain
+// for each.
+func (c Code) Language() string {
+	if c.Kind == GFX || c.Kind == SPIRV || c.Kind == Bitcode && !strings.HasPrefix(c.Name, "sm_") {
+		return "hip"
+	}
+	return "cuda"
 }
 
 // Virtual returns the compute_ name that code is compiled from: compute_90a for sm_90a.

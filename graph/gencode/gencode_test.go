@@ -21,6 +21,21 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A toolchain makes the code of each name; of bitcode, the name tells which.
+func TestLanguage(t *testing.T) {
+	for _, c := range append(parse(t, "gfx90a", "gfx11-generic", "amdgcnspirv"),
+		Code{Kind: Bitcode, Name: "gfx90a"}, Code{Kind: Bitcode}, Code{Kind: SPIRV, Name: SPIRVTarget}) {
+		if c.Language() != "hip" {
+			t.Errorf("%v (%v) is code of %s", c, c.Kind, c.Language())
+		}
+	}
+	for _, c := range append(parse(t, "sm_80", "compute_80", "lto_80", "native", "all"), Code{Kind: Bitcode, Name: "sm_80"}) {
+		if c.Language() != "cuda" {
+			t.Errorf("%v (%v) is code of %s", c, c.Kind, c.Language())
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	got := parse(t, "gfx90a", "sm_100", "native", "compute_80", "sm_90a", "sm_80", "lto_80", "sm_90")
 	slices.SortFunc(got, Compare)

@@ -36,8 +36,11 @@ type builder struct {
 	options Options
 	build   *toolchain.Build // what requests to toolchains have in common
 
-	// By the device code of a target.
-	nvidia, amd vendor
+	toolchains map[string]installed // by the language of the sources that they compile
+	anyDevice  bool                 // the project may have device code: a source, or prebuilt code
+
+	// This machine has a toolchain for other GPUs, and none for CUDA.
+	lacksCUDA bool
 
 	problems toolchain.Diagnostics
 	walk     walker
@@ -47,19 +50,14 @@ type builder struct {
 	order    []*target            // dependencies first
 }
 
-// vendor is the toolchain for the GPUs of a vendor, and its description.
-type vendor struct {
+// installed is a toolchain and its description.
+type installed struct {
 	toolchain.Toolchain
 	info toolchain.Info
 }
 
-// vendorOf returns the toolchain of t.
-func (b *builder) vendorOf(t *target) vendor {
-	if t.IsAMD() {
-		return b.amd
-	}
-	return b.nvidia
-}
+// toolchain returns the toolchain for the device code of t.
+func (b *builder) toolchain(t *target) installed { return b.toolchains[t.Codes.Language()] }
 
 // take adds the result of a request for t. Several requests may plan the same shared action.
 func (b *builder) take(t *target, p toolchain.Plan) {
@@ -83,27 +81,24 @@ func (b *builder) emit(t *target, a *graph.Action) {
 		a.Tools = append(slices.Clip(a.Tools), NativeTool)
 	}
 	for i, o := range a.Outputs {
+		first := a
 		if id, dup := b.graph.Producer(o); dup {
-			b.twice(t, b.graph.Actions[id], a, o)
-			return
-		} else if slices.Contains(a.Outputs[:i], o) {
-			b.twice(t, a, a, o)
-			return
+			first = b.graph.Actions[id]
+		} else if !slices.Contains(a.Outputs[:i], o) {
+			continue
 		}
+		// Two actions of one target collide where a flag names a file beside the object.
+		if first.Target == t.Label && a.InPlace {
+			b.problems.Errorf(t.FlagPos(&t.Flags, o), "Put the flag into a partition of one source.",
+				"%s: two sources write %s", t.Label, o)
+		} else {
+			b.problems.Bothf(t.Pos, manifest.Pos(first.Pos), first.Target+" writes it first",
+				"Rename one of the two.", "%s and %s both write %s", first.Target, t.Label, o)
+		}
+		return
 	}
 	b.graph.Add(a)
 	t.node.Actions = append(t.node.Actions, a.ID)
-}
-
-// twice reports a file that two actions write. Two actions of one target collide where a flag names
-// a file beside the object.
-func (b *builder) twice(t *target, w, a *graph.Action, file string) {
-	if w.Target == t.Label && a.InPlace {
-		b.problems.Errorf(t.FlagPos(&t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.Label, file)
-		return
-	}
-	b.problems.Bothf(t.Pos, manifest.Pos(w.Pos), w.Target+" writes it first", "Rename one of the two.",
-		"%s and %s both write %s", w.Target, t.Label, file)
 }
 
 // NativeTool names this machine's processor among the tools of an action that generates code for

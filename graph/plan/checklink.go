@@ -32,11 +32,11 @@ func (b *builder) checkLinks() {
 				if u.Kind == manifest.Module && slices.Contains(u.Emit, "ltoir") && agree(t, u) {
 					r.Inputs = append(r.Inputs, toolchain.LinkInput{Target: &u.Target, LTO: true})
 				}
-				if p, ok := b.linkInputOf(t, &u.Target); ok && u.Kind == manifest.Prebuilt {
+				if p, ok := linkInputOf(b.toolchain(t), &u.Target); ok && u.Kind == manifest.Prebuilt {
 					r.Inputs = append(r.Inputs, p)
 				}
 			}
-			checked := b.vendorOf(t).Check(r)
+			checked := b.toolchain(t).Check(r)
 			b.take(t, checked.Plan)
 			t.node.Checks = append(t.node.Checks, checked.Outputs...)
 		case named:

@@ -28,11 +28,21 @@ func (b *builder) expand(t *target) toolchain.Codes {
 			t.Parts = map[string]toolchain.Codes{}
 		}
 		t.Parts[s.Partition] = c
-		b.checkFamilies(t, c, s.AttrPos["code"])
+		checkFamilies(&b.problems, t, c, s.AttrPos["code"])
 	}
-	b.checkFamilies(t, c, t.Attr("gencode"))
+	checkFamilies(&b.problems, t, c, t.Attr("gencode"))
 	b.checkSpoken(t)
-	t.unbuilt = b.lacking(t, c)
+	// One manifest describes the programs for all vendors, and this machine may build only some of
+	// them. It is an error only to request an unbuildable target.
+	if language := c.Language(); language != "cuda" {
+		tc := b.toolchains[language]
+		t.unbuilt = tc.info.Missing
+		for _, code := range c.GFX {
+			t.unbuilt = cmp.Or(t.unbuilt, tc.Expand(toolchain.ExpandRequest{Build: b.build, Target: &t.Target, Code: code}).Unknown)
+		}
+	} else if b.lacksCUDA && t.shipsCUDA() {
+		t.unbuilt = b.toolchains[language].info.Missing
+	}
 	spirv := func(code gencode.Code) bool { return code.Name == gencode.SPIRVTarget }
 	if t.Kind == manifest.Module && slices.ContainsFunc(c.GFX, spirv) {
 		b.problems.Errorf(t.Attr("gencode"), "Name the processors, or generic ones such as gfx11-generic.", "%s ships %s, of which a module has no file", t.Label, gencode.SPIRVTarget)
@@ -43,42 +53,12 @@ func (b *builder) expand(t *target) toolchain.Codes {
 	return c
 }
 
-// lacking returns why this machine cannot build a target that another vendor's machine can, or "".
-// One manifest describes the programs for both vendors; it is an error only to request an
-// unbuildable target.
-func (b *builder) lacking(t *target, c toolchain.Codes) string {
-	if len(c.GFX) == 0 {
-		if b.lacksNVIDIA() && t.shipsCUDA() {
-			return b.nvidia.info.Missing
-		}
-		return ""
-	}
-	why := b.amd.info.Missing
-	for _, code := range c.GFX {
-		why = cmp.Or(why, b.amd.Expand(toolchain.ExpandRequest{Build: b.build, Target: &t.Target, Code: code}).Unknown)
-	}
-	return why
-}
-
-// lacksNVIDIA reports whether this machine has a toolchain for AMD's GPUs and none for NVIDIA's.
-func (b *builder) lacksNVIDIA() bool {
-	return b.nvidia.info.Missing != "" && b.amd.info.Missing == ""
-}
-
-// anyDevice reports whether the project may have NVIDIA device code: a source with device code, or
-// something prebuilt.
-func (b *builder) anyDevice() bool {
-	return b.facts.AnyStatic() || slices.ContainsFunc(b.project.Targets, func(t *manifest.Target) bool {
-		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, manifest.Source.IsDevice)
-	})
-}
-
 // checkSpoken rejects NVIDIA codes in a project that has no device code: the user probably expects
 // a source to be CUDA.
 func (b *builder) checkSpoken(t *target) {
 	code := slices.Clone(t.Gencode.Code)
-	isGFX := func(c gencode.Code) bool { return c.Kind == gencode.GFX }
-	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || b.build.Reported[toolchain.NoToolkit] || b.anyDevice() {
+	other := func(c gencode.Code) bool { return c.Language() != "cuda" }
+	if len(code) == 0 || slices.ContainsFunc(code, other) || len(t.Sources) == 0 || b.build.Reported[toolchain.NoToolkit] || b.anyDevice {
 		return
 	}
 	b.build.Once(toolchain.NoToolkit) // report once: it concerns the whole project
@@ -90,12 +70,12 @@ func (b *builder) checkSpoken(t *target) {
 
 // checkFamilies rejects sm_100 beside sm_100f, as nvcc does in compiles and links. It allows sm_100
 // beside sm_100a, and PTX of both.
-func (b *builder) checkFamilies(t *target, c toolchain.Codes, pos manifest.Pos) {
+func checkFamilies(d *toolchain.Diagnostics, t *target, c toolchain.Codes, pos manifest.Pos) {
 	for _, code := range c.SASS {
 		family := code
 		family.Suffix = "f"
 		if code.Suffix == "" && slices.Contains(c.SASS, family) {
-			b.problems.Errorf(pos, fmt.Sprintf("Drop one of them: %s runs wherever %s does, and may use what the family has in common.", family, code),
+			d.Errorf(pos, fmt.Sprintf("Drop one of them: %s runs wherever %s does, and may use what the family has in common.", family, code),
 				"%s ships both %s and %s, which nvcc does not make together", t.Label, code, family)
 		}
 	}
@@ -103,14 +83,13 @@ func (b *builder) checkFamilies(t *target, c toolchain.Codes, pos manifest.Pos) 
 
 // expandOne returns the codes that a word of the manifest stands for.
 func (b *builder) expandOne(t *target, code gencode.Code, pos manifest.Pos) []gencode.Code {
-	tc, native := b.nvidia, code.Kind == gencode.Set && code.Name == "native"
+	tc := b.toolchains[code.Language()]
+	native := code.Kind == gencode.Set && code.Name == "native"
 	switch {
-	case code.Kind == gencode.GFX:
-		tc = b.amd
-	case native || tc.info.Missing == "":
-	case b.lacksNVIDIA():
-		return nil // see lacking
-	case !b.anyDevice():
+	case code.Language() != "cuda" || native || tc.info.Missing == "":
+	case b.lacksCUDA:
+		return nil // see expand
+	case !b.anyDevice:
 		return []gencode.Code{code} // see checkSpoken
 	}
 	made := tc.Expand(toolchain.ExpandRequest{Build: b.build, Target: &t.Target, Code: code, Pos: pos, Native: b.facts.NativeGPU})

@@ -79,7 +79,7 @@ func (b *builder) export(t *target) Export {
 		}
 	case t.Kind == manifest.Executable || t.Shared:
 		if e.Shared = t.Shared; t.Shared {
-			e.Links = Links{Runtime: t.CudaRT, CUDA: !t.IsAMD() && b.usesCUDA(t, b.walk.linkage(t))}
+			e.Links = Links{Runtime: t.CudaRT, CUDA: t.Codes.Language() == "cuda" && b.usesCUDA(t, b.walk.linkage(t))}
 		}
 		if t.SOVersion != "" {
 			e.Plain = strings.TrimSuffix(t.File, "."+t.SOVersion)
@@ -101,14 +101,14 @@ func (b *builder) export(t *target) Export {
 		e.HeaderOnly = true
 		e.Links = Links{Libs: t.Libs, LibDirs: t.LibDirs, Defines: toolchain.Defines(t.Defines), Flags: t.AttrPos["flags"]}
 	case t.Kind == manifest.Library:
-		own, open := b.linkInputOf(t, &t.Target)
+		own, open := linkInputOf(b.toolchain(t), &t.Target)
 		if t.DeviceLink {
 			own, open = toolchain.LinkInput{}, false
 		}
-		libs := b.deviceLibs(&t.Target, t.LibDirs)
+		libs, cuda := b.deviceLibs(&t.Target, t.LibDirs), t.Codes.Language() == "cuda"
 		e.Links = Links{
-			AMD:        t.IsAMD() && slices.ContainsFunc(t.Sources, manifest.Source.IsDevice),
-			CUDA:       !t.IsAMD() && b.usesCUDA(t, linkage{libDirs: t.LibDirs}),
+			AMD:        !cuda && slices.ContainsFunc(t.Sources, manifest.Source.IsDevice),
+			CUDA:       cuda && b.usesCUDA(t, linkage{libDirs: t.LibDirs}),
 			DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink,
 			LTO: own.LTO, Runtime: t.CudaRT, HostLTO: hostLTO(t), Libs: t.Libs, LibDirs: t.LibDirs,
 			CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
@@ -116,17 +116,17 @@ func (b *builder) export(t *target) Export {
 		if own.LTO && !e.Links.AMD {
 			e.Links.Arithmetic, e.Links.Floats = exportFloats(t)
 		}
-		if k := b.nvidia.info; e.Links.CUDA {
+		if k := b.toolchains["cuda"].info; e.Links.CUDA {
 			e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
 		}
 	case t.Kind == manifest.Prebuilt:
 		e.Shared = t.SharedFile != ""
-		linked, open := b.linkInputOf(t, &t.Target)
+		linked, open := linkInputOf(b.toolchain(t), &t.Target)
 		e.Links = Links{LTO: linked.LTO, CXX: true, Libs: t.Libs, LibDirs: t.LibDirs, Always: t.AlwaysLink}
 		if amd := slices.ContainsFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() }); amd {
 			e.Links.AMD, open = true, true
 		} else if e.Links.CUDA = !e.Shared && len(t.Library.Members) > 0; e.Links.CUDA {
-			e.Links.CUDADirs = b.nvidia.info.LibDirs
+			e.Links.CUDADirs = b.toolchains["cuda"].info.LibDirs
 		}
 		e.Links.DeviceLink = open && !e.Shared
 	}

@@ -5,13 +5,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
 // hostLink returns the host link of t without device code.
 func (b *builder) hostLink(t *target, l linkage) host.LinkOptions {
-	h := host.LinkOptions{Depfile: b.linkDepfile(t), Objects: append(t.ObjectPaths(), l.embeds...), Libs: l.libs, LibDirs: l.libDirs,
-		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.File}
+	h := host.LinkOptions{Objects: append(t.ObjectPaths(), l.embeds...), Libs: l.libs,
+		LibDirs: l.libDirs, Flags: t.Flags.Link, Output: t.File}
+	if kind := linkLTO(t, l); kind != "" {
+		level := toolchain.HostLevels.Of(&t.Target, t.AnySource())
+		h.LTO = b.facts.lto(kind).Link(level, t.Debug)
+	}
+	if b.facts.LinkDepfile { // only that file names the libraries of -l and the system's start files
+		h.Depfile = b.build.Out("obj", t.Folder(), "link.d")
+	}
 	// GNU ld prints the paths that it probes. Other linkers, which flags may name, accept the option
 	// but print other things, or nothing.
 	other := func(flag string) bool {
@@ -57,7 +65,7 @@ func (b *builder) neededFolders(t *target, l linkage) (dirs []string) {
 			dirs = appendNew(dirs, u.LibDirs...)
 			toolkit = toolkit || slices.ContainsFunc(u.Libs, func(l string) bool { return len(b.facts.Libs[l]) == 0 })
 		}
-		for _, file := range b.hostFiles(u) {
+		for _, file := range b.facts.hostFiles(u) {
 			if behind {
 				dirs = appendNew(dirs, path.Dir(file))
 			}
@@ -69,7 +77,7 @@ func (b *builder) neededFolders(t *target, l linkage) (dirs []string) {
 			toolkit = toolkit || needs.Toolkit
 		}
 		if toolkit {
-			dirs = appendNew(dirs, b.nvidia.info.LibDirs...)
+			dirs = appendNew(dirs, b.toolchains["cuda"].info.LibDirs...)
 		}
 	}
 	return slices.DeleteFunc(dirs, ofSystem)
@@ -104,13 +112,4 @@ func (b *builder) usesCUDA(t *target, l linkage) bool {
 		}
 	}
 	return slices.ContainsFunc(l.libs, func(name string) bool { return b.facts.static(name, l.libDirs) != "" })
-}
-
-// linkDepfile returns the dependency file of the linker, "" if it writes none. Only that file names
-// the libraries of -l and the system's start files.
-func (b *builder) linkDepfile(t *target) string {
-	if !b.facts.LinkDepfile {
-		return ""
-	}
-	return b.build.Out("obj", t.Folder(), "link.d")
 }

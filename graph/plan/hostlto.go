@@ -22,17 +22,9 @@ func linkLTO(t *target, l linkage) string {
 	return ""
 }
 
-func (b *builder) lto(kind string) host.LTO {
-	return host.LTO{Family: b.facts.CXX.Family, Kind: kind, LD: b.facts.HostLTO.LD}
-}
-
-// ltoLink returns the link options that compile intermediate code to machine code.
-func (b *builder) ltoLink(t *target, l linkage) []string {
-	kind := linkLTO(t, l)
-	if kind == "" {
-		return nil
-	}
-	return b.lto(kind).Link(toolchain.HostLevels.Of(&t.Target, t.AnySource()), t.Debug)
+// lto returns how the C++ compiler optimises across files.
+func (f *Facts) lto(kind string) host.LTO {
+	return host.LTO{Family: f.CXX.Family, Kind: kind, LD: f.HostLTO.LD}
 }
 
 // checkHostLTO reports compilers that cannot satisfy t's host_lto. The C++ compiler does the link.

@@ -40,7 +40,7 @@ func (b *builder) keepsAll(t *target) string {
 				return fmt.Sprintf("kbuild cannot see what -l%s of %s refers to: %s", l, u.Label, why)
 			}
 		}
-		for _, file := range b.hostFiles(u) {
+		for _, file := range b.facts.hostFiles(u) {
 			if missing := b.facts.Behind[file].Missing; missing != "" {
 				return fmt.Sprintf("kbuild cannot see what %s refers to, which %s needs: it was not found", missing, file)
 			}
@@ -67,7 +67,7 @@ func (b *builder) hostRefs(t *target) *graph.Action {
 		if u.Kind == manifest.Library || u.Kind == manifest.Executable {
 			inputs = append(inputs, u.ObjectPaths()...)
 		}
-		for _, file := range b.hostFiles(u) {
+		for _, file := range b.facts.hostFiles(u) {
 			inputs = append(append(inputs, file), b.facts.Behind[file].Files...)
 		}
 	}
@@ -77,12 +77,12 @@ func (b *builder) hostRefs(t *target) *graph.Action {
 
 // hostFiles returns the files that u contributes to a link and that no action writes: its own, and
 // those that -l finds.
-func (b *builder) hostFiles(u *target) (files []string) {
+func (f *Facts) hostFiles(u *target) (files []string) {
 	if u.Kind == manifest.Prebuilt && u.Wrapped == "" { // bare device code has no host code
 		files = append(files, u.File)
 	}
 	for _, l := range u.Libs {
-		files = append(files, b.facts.Libs[l]...)
+		files = append(files, f.Libs[l]...)
 	}
 	return files
 }

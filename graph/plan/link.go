@@ -17,8 +17,10 @@ func (b *builder) library(t *target) {
 	if t.HeaderOnly() {
 		return
 	}
+	dir, name := path.Split(t.OutputName) // lib/libvec.a, or lib/math/libvec.a for math/vec
+	file := b.build.Out("lib", dir, "lib"+name)
 	if t.Shared {
-		plain := b.libFile(t, ".so")
+		plain := file + ".so"
 		if t.SOVersion == "" {
 			b.link(t, plain, graph.SharedLink)
 			return
@@ -45,7 +47,7 @@ func (b *builder) library(t *target) {
 	}
 	members = append(members, embeds...)
 	if t.DeviceLink {
-		if !t.IsAMD() {
+		if t.Codes.Language() == "cuda" {
 			// The link of t cannot use device code that is linked already.
 			for _, u := range b.walk.reached(t) {
 				if u.DeviceLink && !u.Shared && slices.ContainsFunc(u.Sources, toolchain.IsRelocatable) {
@@ -60,7 +62,7 @@ func (b *builder) library(t *target) {
 			members = append(members, t.dlink)
 		}
 	}
-	t.File = b.libFile(t, ".a")
+	t.File = file + ".a"
 	a := &graph.Action{
 		Kind: graph.Archive, Name: path.Base(t.File),
 		Argv:   host.Archive(b.facts.AR.Path, t.File, members),
@@ -77,19 +79,12 @@ func (b *builder) library(t *target) {
 	t.node.Outputs = []string{t.File}
 }
 
-// libFile returns the path of a library: lib/libvec.a, or lib/math/libvec.a for math/vec.
-func (b *builder) libFile(t *target, ending string) string {
-	dir, name := path.Split(t.OutputName)
-	return b.build.Out("lib", dir, "lib"+name+ending)
-}
-
 // link plans the device link, if any device code needs one, and the host link.
 func (b *builder) link(t *target, out string, kind graph.Kind) {
 	t.File = out
 	t.node.Outputs = []string{out}
 	l := b.walk.linkage(t)
-	b.checkVendors(t, l)
-	b.checkFinal(t, l)
+	b.checkCodes(t, l)
 	made := b.deviceLink(t, l)
 	if made.Failed {
 		return
@@ -109,7 +104,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 	}
 	a := &graph.Action{
 		Kind: kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: append(argv, made.Options...), Env: made.Env,
-		Inputs: append(inputs, made.Inputs...), Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: made.Tools,
+		Inputs: append(inputs, made.Inputs...), Outputs: []string{out}, Depfile: made.Host.Depfile, Tools: made.Tools,
 		Archs: made.Archs, Mode: made.Mode, Work: made.Work,
 	}
 	if a.Env == nil && linkLTO(t, l) != "" {
@@ -125,12 +120,12 @@ func (b *builder) deviceLink(t *target, l linkage) toolchain.Linked {
 	if !r.Static {
 		r.Host, r.Runtime = b.hostLink(t, l), b.usesCUDA(t, l)
 	}
-	if len(r.Inputs) > 0 && !t.IsAMD() {
+	if len(r.Inputs) > 0 && t.Codes.Language() == "cuda" {
 		if r.KeepsAll = b.keepsAll(t); r.KeepsAll == "" {
 			r.HostRefs = b.hostRefs(t)
 		}
 	}
-	made := b.vendorOf(t).Link(r)
+	made := b.toolchain(t).Link(r)
 	b.take(t, made.Plan)
 	if made.Device != "" {
 		b.checkClosed(t)
@@ -149,40 +144,14 @@ func (b *builder) linkInputs(t *target, l linkage) []toolchain.LinkInput {
 			}
 		}
 	}
-	var out []toolchain.LinkInput
-	for _, u := range b.brought(t, l, closed) {
-		if p, ok := b.linkInputOf(t, u); ok {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// linkInputOf returns the device code that u contributes to a link of t. ok is false if it has
-// none.
-func (b *builder) linkInputOf(t *target, u *toolchain.Target) (p toolchain.LinkInput, ok bool) {
-	p.Target = u
-	for _, s := range u.Sources {
-		p.LTO = p.LTO || toolchain.IsRelocatable(s) && s.Mode == "lto"
-		p.RDC = p.RDC || toolchain.IsRelocatable(s) && s.Mode == "rdc"
-	}
-	for _, m := range u.Library.Members {
-		lto, rdc := b.vendorOf(t).Reads(m)
-		p.LTO, p.RDC = p.LTO || lto, p.RDC || rdc
-	}
-	return p, p.LTO || p.RDC
-}
-
-// brought returns the targets in the link of t that are not closed, and the libraries that these
-// name by -l, each once.
-func (b *builder) brought(t *target, l linkage, closed map[*target]bool) (all []*toolchain.Target) {
+	var all []*toolchain.Target // those that are not closed, and the libraries that they name by -l
 	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
 		if !closed[u] {
 			all = append(all, &u.Target)
 		}
 	}
 	for _, u := range slices.Clone(all) {
-		if t.IsAMD() {
+		if t.Codes.Language() != "cuda" {
 			break // lld reads no NVIDIA archive
 		}
 		for _, lib := range b.deviceLibs(u, l.libDirs) {
@@ -191,7 +160,28 @@ func (b *builder) brought(t *target, l linkage, closed map[*target]bool) (all []
 			}
 		}
 	}
-	return all
+	var out []toolchain.LinkInput
+	for _, u := range all {
+		if p, ok := linkInputOf(b.toolchain(t), u); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// linkInputOf returns the device code that u contributes to a link by tc. ok is false if it has
+// none.
+func linkInputOf(tc installed, u *toolchain.Target) (p toolchain.LinkInput, ok bool) {
+	p.Target = u
+	for _, s := range u.Sources {
+		p.LTO = p.LTO || toolchain.IsRelocatable(s) && s.Mode == "lto"
+		p.RDC = p.RDC || toolchain.IsRelocatable(s) && s.Mode == "rdc"
+	}
+	for _, m := range u.Library.Members {
+		lto, rdc := tc.Reads(m)
+		p.LTO, p.RDC = p.LTO || lto, p.RDC || rdc
+	}
+	return p, p.LTO || p.RDC
 }
 
 // deviceLibs returns the archives with relocatable device code that the -l of u find in a link that
@@ -210,28 +200,6 @@ func (b *builder) deviceLibs(u *toolchain.Target, dirs []string) (libs []*toolch
 	return libs
 }
 
-// checkFinal checks that the libraries that t links or loads have final code for each architecture
-// that t ships. Shared libraries and sources in mode whole have final code. A program that inherits
-// its architectures from its libraries is not checked.
-func (b *builder) checkFinal(t *target, l linkage) {
-	if len(t.Gencode.Code) == 0 {
-		return
-	}
-	for _, u := range slices.Concat(l.statics, l.shared) {
-		final := slices.ContainsFunc(u.Sources, func(s manifest.Source) bool { return s.IsDevice() && (u.Shared || s.Mode == "whole") })
-		if !final || u.IsAMD() != t.IsAMD() {
-			continue
-		}
-		for _, want := range slices.Concat(t.Codes.SASS, t.Codes.GFX) {
-			if !u.runsOn(want) {
-				b.problems.Bothf(t.Attr("gencode"), u.Attr("gencode"), u.Label+" says what it has",
-					"Without it the code of "+u.Label+" does not run there. Add it, or drop it here.",
-					"%s ships %s, but %s has %s only", t.Label, want, u.Label, toolchain.Spell(u.Codes.Shipped()))
-			}
-		}
-	}
-}
-
 // runsOn reports whether t has final code that a GPU of an architecture runs: its own, or for CUDA
 // that of an older one of its generation, or PTX.
 func (t *target) runsOn(want gencode.Code) bool {
@@ -240,24 +208,45 @@ func (t *target) runsOn(want gencode.Code) bool {
 	})
 }
 
-// checkVendors rejects a link of CUDA and HIP code.
-func (b *builder) checkVendors(t *target, l linkage) {
+// checkCodes rejects a link of device code of several toolchains, and libraries without final code
+// for an architecture that t ships.
+func (b *builder) checkCodes(t *target, l linkage) {
+	tc := b.toolchain(t)
 	for _, u := range l.statics {
-		if slices.ContainsFunc(u.Sources, manifest.Source.IsDevice) && u.IsAMD() != t.IsAMD() {
+		if slices.ContainsFunc(u.Sources, manifest.Source.IsDevice) && u.Codes.Language() != t.Codes.Language() {
 			b.problems.Bothf(t.Attr("gencode"), u.Attr("gencode"), u.Label+" says what it ships", "Make a library for each vendor, of the same sources.",
-				"%s ships %s, and %s ships %s", t.Label, t.Vendor(), u.Label, u.Vendor())
+				"%s ships %s, and %s ships %s", t.Label, tc.info.Code, u.Label, b.toolchain(u).info.Code)
 		}
 	}
 	for _, u := range l.pre {
 		for _, m := range u.Library.Members {
-			lto, rdc := b.vendorOf(t).Reads(m)
+			lto, rdc := tc.Reads(m)
+			own := m.Language() == t.Codes.Language()
 			switch {
-			case !m.Relocatable || (lto || rdc) && m.AMD() == t.IsAMD():
-			case m.NewDriver || m.AMD() == t.IsAMD():
+			case !m.Relocatable || (lto || rdc) && own:
+			case m.NewDriver || own:
 				toolchain.RefuseMember(&b.problems, &t.Target, &u.Target, m)
 			default:
 				b.problems.Bothf(t.Attr("gencode"), u.Pos, u.Label+" is this file", "Link it into a program of its vendor.",
-					"%s ships %s, and %s:%s has %s", t.Label, t.Vendor(), u.File, m.Name, gencode.Spell(m.Images))
+					"%s ships %s, and %s:%s has %s", t.Label, tc.info.Code, u.File, m.Name, gencode.Spell(m.Images))
+			}
+		}
+	}
+	// Shared libraries and sources in mode whole have final code. A program that inherits its
+	// architectures from its libraries is not checked.
+	if len(t.Gencode.Code) == 0 {
+		return
+	}
+	for _, u := range slices.Concat(l.statics, l.shared) {
+		final := slices.ContainsFunc(u.Sources, func(s manifest.Source) bool { return s.IsDevice() && (u.Shared || s.Mode == "whole") })
+		if !final || u.Codes.Language() != t.Codes.Language() {
+			continue
+		}
+		for _, want := range slices.Concat(t.Codes.SASS, t.Codes.GFX) {
+			if !u.runsOn(want) {
+				b.problems.Bothf(t.Attr("gencode"), u.Attr("gencode"), u.Label+" says what it has",
+					"Without it the code of "+u.Label+" does not run there. Add it, or drop it here.",
+					"%s ships %s, but %s has %s only", t.Label, want, u.Label, toolchain.Spell(u.Codes.Shipped()))
 			}
 		}
 	}

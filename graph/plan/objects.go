@@ -16,11 +16,7 @@ func (b *builder) compileAll(t *target) {
 		o := toolchain.Object{Path: b.build.ObjectPath(&t.Target, s), Source: s}
 		switch {
 		case s.IsDevice():
-			tc := b.nvidia
-			if s.Language == b.amd.info.Language {
-				tc = b.amd
-			}
-			c := tc.Compile(toolchain.CompileRequest{Build: b.build, Sources: common, Target: &t.Target, Source: s, Output: o.Path})
+			c := b.toolchains[s.Language].Compile(toolchain.CompileRequest{Build: b.build, Sources: common, Target: &t.Target, Source: s, Output: o.Path})
 			b.take(t, c.Plan)
 			if !c.OK {
 				continue
@@ -57,36 +53,37 @@ func (b *builder) sources(t *target) toolchain.Sources {
 }
 
 // hostCompile returns the compile of a source without device code; nil if a problem was reported.
-// The host sources of a target with AMD code are compiled by the toolchain's clang, with its headers.
+// Some toolchains compile the host sources of a target with their code, with their headers.
 // The assembler alone writes no dependency file.
 func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
-	vendor := b.vendorOf(t).info
-	cc, tool, env, language := vendor.CXX, vendor.Tool, vendor.Env, toolchain.LanguageFlag(s)
-	o := host.Options{Std: s.Std, Opt: toolchain.HostLevels.Of(&t.Target, s), Includes: inc, System: vendor.Includes,
-		Defines: append(slices.Clip(vendor.Defines), toolchain.Defines(s.Defines)...), Debug: t.Debug, PIC: t.PIC, Flags: s.Flags.Host}
+	tc := b.toolchain(t).info
+	cc, tool, env, language := tc.CXX, tc.Tool, tc.Env, toolchain.LanguageFlag(s)
+	o := host.Options{Std: s.Std, Opt: toolchain.HostLevels.Of(&t.Target, s), Includes: inc, System: tc.Includes,
+		Defines: append(slices.Clip(tc.Defines), toolchain.Defines(s.Defines)...), Debug: t.Debug, PIC: t.PIC, Flags: s.Flags.Host}
 	switch {
-	case !t.IsAMD() && s.Language == "c++":
+	case tc.Tool == "" && s.Language == "c++":
 		cc, tool, env = b.facts.CXX, "cxx", []string{toolchain.Anywhere}
-	case !t.IsAMD():
+	case tc.Tool == "":
 		cc, tool, env = b.facts.CC, "cc", []string{toolchain.Anywhere}
 	case s.Language == "c":
 		language = "c" // clang++ compiles every source as C++ by default
 	}
 	if cc.Path == "" {
-		if !t.IsAMD() {
+		if tc.Tool == "" {
 			b.problems.Errorf(s.Pos, cc.Error, "no compiler for the %s sources of %s", s.Language, t.Label)
 		} else if b.build.Once(toolchain.NoCompiler) {
-			b.problems.Errorf(s.Pos, cc.Error, "%s", vendor.None)
+			b.problems.Errorf(s.Pos, cc.Error, "%s", tc.None)
 		}
 		return nil
 	}
-	if b.problems.CheckDepends(&t.Target, s.Flags.Host); !t.IsAMD() {
+	if b.problems.CheckDepends(&t.Target, s.Flags.Host); tc.Tool == "" {
 		if hostLTO(t) != "" && isHost(s) {
 			b.checkHostLTO(t, cc)
-			o.LTO = b.lto(t.HostLTO).Compile(t.Folder() + "/" + b.build.InTree(s.Path))
+			o.LTO = b.facts.lto(t.HostLTO).Compile(t.Folder() + "/" + b.build.InTree(s.Path))
 		}
 	} else if t.HostLTO != "" {
-		b.problems.Errorf(t.Attr("host_lto"), "Remove it, or put the host sources into a library of their own without AMD code.", "%s ships AMD code, whose link has no host_lto", t.Label)
+		b.problems.Errorf(t.Attr("host_lto"), "Remove it, or put the host sources into a library of their own without "+tc.Code+".",
+			"%s ships %s, whose link has no host_lto", t.Label, tc.Code)
 	}
 	depfile := out + ".d"
 	if language == host.Assembler {

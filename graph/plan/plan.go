@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -31,15 +32,21 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		project: p, facts: f, options: o,
 		build: &toolchain.Build{Layout: toolchain.Layout{BuildDir: p.BuildDir}, Root: p.Root, NoSplit: o.NoSplit, RequireSplit: o.RequireSplit,
 			Answers: toolchain.Answers{Runs: f.DryRuns}},
-		graph:   &graph.Graph{BuildDir: p.BuildDir},
-		targets: map[string]*target{},
-		bases:   map[string][]*target{},
+		toolchains: map[string]installed{},
+		graph:      &graph.Graph{BuildDir: p.BuildDir},
+		targets:    map[string]*target{},
+		bases:      map[string][]*target{},
 	}
-	b.nvidia.Toolchain, b.amd.Toolchain = f.Toolchains(p)
-	b.nvidia.info, b.amd.info = b.nvidia.Info(), b.amd.Info()
+	for language, tc := range f.Toolchains(p) {
+		b.toolchains[language] = installed{tc, tc.Info()}
+		b.lacksCUDA = b.lacksCUDA || language != "cuda" && b.toolchains[language].info.Missing == ""
+	}
+	b.lacksCUDA = b.lacksCUDA && b.toolchains["cuda"].info.Missing != ""
+	b.anyDevice = f.AnyStatic() || slices.ContainsFunc(p.Targets, func(t *manifest.Target) bool {
+		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, manifest.Source.IsDevice)
+	})
 	b.graph.Pools = map[string]int{graph.DeviceLinkPool: 0, graph.GPUPool: 1}
 	b.collect()
-	b.sort()
 	b.inherit()
 	for _, t := range b.order {
 		b.target(t)
@@ -75,6 +82,8 @@ func distinct(list manifest.Diagnostics) (out manifest.Diagnostics) {
 	return out
 }
 
+// collect makes the targets and orders dependencies before their dependents. It keeps the order of
+// declaration otherwise. There are no cycles: loading the manifest rejects them.
 func (b *builder) collect() {
 	for _, mt := range b.project.Targets {
 		t := &target{written: mt, Target: toolchain.Target{
@@ -94,11 +103,6 @@ func (b *builder) collect() {
 			}
 		}
 	}
-}
-
-// sort orders dependencies before their dependents and keeps the order of declaration otherwise.
-// There are no cycles: loading the manifest rejects them.
-func (b *builder) sort() {
 	seen := map[*target]bool{}
 	var visit func(t *target)
 	visit = func(t *target) {

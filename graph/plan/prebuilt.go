@@ -30,16 +30,17 @@ func (b *builder) prebuilt(t *target) {
 		b.problems.Errorf(attr, "Compile it with -dc, or as LTO-IR, to link it; or load it when the program runs.",
 			"%s holds final code (%s), which no link takes", t.File, gencode.Spell(images(lib)))
 	case lib.Form == "fatbin" || isBare:
-		if b.lacksNVIDIA() {
-			break // see lacking: its dependents are not built on this machine
+		if b.lacksCUDA {
+			break // see expand: its dependents are not built on this machine
 		}
 		name := path.Base(t.File)
 		if isBare {
 			name += ".fatbin"
 		}
 		object := b.build.Out("obj", t.Folder(), name+".o")
-		c := b.nvidia.Compile(toolchain.CompileRequest{Build: b.build, Target: &t.Target, Output: object, Source: manifest.Source{Path: t.File, Language: lib.Form, Pos: t.Pos}})
-		if b.take(t, c.Plan); b.nvidia.info.Missing == "" {
+		cuda := b.toolchains["cuda"]
+		c := cuda.Compile(toolchain.CompileRequest{Build: b.build, Target: &t.Target, Output: object, Source: manifest.Source{Path: t.File, Language: lib.Form, Pos: t.Pos}})
+		if b.take(t, c.Plan); cuda.info.Missing == "" {
 			t.Wrapped = object
 		}
 	case slices.Contains([]string{"cubin", "offload bundle", "code object", "bitcode"}, lib.Form):

@@ -72,8 +72,7 @@ func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
 			}
 		}
 	}
-	nvidia, _ := f.Toolchains(p)
-	dirs = appendNew(dirs, nvidia.Info().LibDirs...)
+	dirs = appendNew(dirs, f.Toolchains(p)["cuda"].Info().LibDirs...)
 	return slices.DeleteFunc(dirs, func(dir string) bool { return ofSystem(dir) || path.Base(dir) == "stubs" })
 }
 

@@ -3,7 +3,6 @@ package toolchain
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -79,13 +78,16 @@ func (m Member) NVLinkReads() bool {
 }
 
 // WrapperReads reports whether m holds relocatable NVIDIA code that clang-linker-wrapper links.
-func (m Member) WrapperReads() bool { return m.NewDriver && !m.AMD() }
+func (m Member) WrapperReads() bool { return m.NewDriver && m.Language() == "cuda" }
 
-// AMD reports whether m holds AMD code.
-func (m Member) AMD() bool {
-	return slices.ContainsFunc(m.Images, func(i gencode.Image) bool {
-		return i.Kind == gencode.GFX || i.Kind == gencode.SPIRV || i.Kind == gencode.Bitcode && !strings.HasPrefix(i.Name, "sm_")
-	})
+// Language returns the language whose toolchain links m: that of CUDA unless m holds other code.
+func (m Member) Language() string {
+	for _, i := range m.Images {
+		if language := i.Code().Language(); language != "cuda" {
+			return language
+		}
+	}
+	return "cuda"
 }
 
 // Holds reports whether m holds code of a kind.

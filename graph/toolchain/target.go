@@ -126,17 +126,6 @@ func (t *Target) FlagPos(flags *manifest.Flags, option string) manifest.Pos {
 	return t.Attr("flags")
 }
 
-// IsAMD reports whether t ships AMD code.
-func (t *Target) IsAMD() bool { return len(t.Codes.GFX) > 0 }
-
-// Vendor names the device code of t in messages.
-func (t *Target) Vendor() string {
-	if t.IsAMD() {
-		return "AMD code"
-	}
-	return "CUDA code"
-}
-
 // Debugs reports whether t has debug information, which records the folder of the build.
 func (t *Target) Debugs() bool { return t.Debug || t.DeviceDebug || t.LineInfo }
 
@@ -204,6 +193,14 @@ type Codes struct{ SASS, PTX, LTO, GFX []gencode.Code }
 
 // Shipped returns the codes that a GPU can run: machine code and PTX, or AMD code.
 func (c Codes) Shipped() []gencode.Code { return slices.Concat(c.SASS, c.PTX, c.GFX) }
+
+// Language returns the language whose toolchain makes c: that of CUDA unless c has other code.
+func (c Codes) Language() string {
+	for _, other := range c.GFX {
+		return other.Language()
+	}
+	return "cuda"
+}
 
 // Add adds codes, and sorts the lists.
 func (c *Codes) Add(codes ...gencode.Code) {

@@ -32,9 +32,10 @@ import (
 // differs is in the results: which objects a host link has, which program links them, and with
 // which options.
 //
-// To add a toolchain, write a package with the type of what is installed and the methods of Toolchain; give
-// package vendors a line for it; and find it through find.Host. Dry runs are recorded in its
-// testdata and parsed by it alone (see dryruntest). Plans of it are goldens in graph/plan.
+// To add a toolchain, write a package with the type of what is installed and the methods of
+// Toolchain; give package vendors a line for it, and gencode the kind of its code; and find it
+// through find.Host. Dry runs are recorded in its testdata and parsed by it alone (see dryruntest).
+// Plans of it are goldens in graph/plan.
 //
 // Exceptions: clang for CUDA gets the toolchain of nvcc as a field, since nvlink links prebuilt code
 // of nvcc also beside code that clang compiled. What the two know of a CUDA toolkit is in package
@@ -100,11 +101,11 @@ func (b *Build) Local(list []string) []string {
 
 // Info describes an installed toolchain.
 type Info struct {
-	Language string // of the sources that it compiles
-	None     string // "no HIP compiler was found"
-	Missing  string // why it is not installed; "" if it is
-	Version  string
-	Emits    []string // kinds of files of modules for its GPUs
+	Code    string // names its device code in messages: "CUDA code"
+	None    string // "no HIP compiler was found"
+	Missing string // why it is not installed; "" if it is
+	Version string
+	Emits   []string // kinds of files of modules for its GPUs
 
 	Opt       Levels
 	NoModules bool // it makes none of them, and reports that
@@ -112,7 +113,7 @@ type Info struct {
 	// The tools that a module's manifest names.
 	Compiler, HostCompiler modinfo.Tool
 
-	// How host sources of a target with its device code are compiled. If CXX is empty, by the
+	// How host sources of a target with its device code are compiled. If Tool is empty, by the
 	// project's compilers.
 	CXX      Tool
 	Tool     string   // of CXX, in keys

@@ -23,7 +23,7 @@ type Host struct {
 
 // Info implements toolchain.Toolchain.
 func (h *Host) Info() (i toolchain.Info) {
-	i.Opt = toolchain.HostLevels
+	i.Code, i.Opt = "CUDA code", toolchain.HostLevels
 	i.Emits = []string{"ptx", "cubin", "fatbin", "ltoir"}
 	if h.Toolkit == nil {
 		i.Missing = "no CUDA toolkit was found. " + h.Missing

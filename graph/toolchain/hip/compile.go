@@ -24,7 +24,8 @@ type Toolchain struct {
 
 // Info implements toolchain.Toolchain.
 func (k *Toolchain) Info() (i toolchain.Info) {
-	i.Language, i.None, i.Emits = Tool, "no HIP compiler was found", []string{"hsaco", "fatbin", "bitcode"}
+	i.Code, i.Tool, i.None = "AMD code", Tool, "no HIP compiler was found"
+	i.Emits = []string{"hsaco", "fatbin", "bitcode"}
 	i.CXX.Error, i.Defines = k.Missing, []string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}
 	if k.Compiler == nil {
 		i.Missing = i.None + ". " + k.Missing
@@ -34,7 +35,7 @@ func (k *Toolchain) Info() (i toolchain.Info) {
 		return modinfo.Tool{Name: path.Base(t.Path), Version: t.Version, Digest: t.ID}
 	}
 	i.Version, i.Compiler, i.HostCompiler = k.Clang.Version, tool(k.Driver), tool(k.Clang)
-	i.Opt, i.CXX, i.Tool, i.Env, i.Includes = k.levels(), k.Clang, Tool, k.Environ(), k.Includes
+	i.Opt, i.CXX, i.Env, i.Includes = k.levels(), k.Clang, k.Environ(), k.Includes
 	i.CXX.Family = "clang"
 	return i
 }
@@ -68,7 +69,7 @@ func (k *Toolchain) Check(toolchain.CheckRequest) (c toolchain.Checked) { return
 // Compile implements toolchain.Toolchain.
 func (k *Toolchain) Compile(r toolchain.CompileRequest) (c toolchain.Compiled) {
 	t, s, b := r.Target, r.Source, r.Build
-	if !t.IsAMD() {
+	if t.Codes.Language() != Tool {
 		c.Errorf(s.Pos, `Give it code, such as code = ["gfx90a"], or ["sm_80"] for NVIDIA's GPUs.`, "%s is HIP, and %s ships none", s.Path, t.Label)
 		return c
 	}
@@ -245,7 +246,7 @@ func (k *Toolchain) linkDriver(inputs []toolchain.LinkInput) (isNew bool) {
 	}
 	for _, u := range inputs {
 		for _, m := range u.Library.Members {
-			if m.Relocatable && m.AMD() {
+			if m.Relocatable && m.Language() == Tool {
 				return m.NewDriver
 			}
 		}

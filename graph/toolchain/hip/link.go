@@ -43,14 +43,14 @@ func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 	}
 	for _, u := range r.Inputs {
 		for _, m := range u.Library.Members {
-			if m.Relocatable && m.AMD() && m.NewDriver != k.linkDriver(r.Inputs) {
+			if m.Relocatable && m.Language() == Tool && m.NewDriver != k.linkDriver(r.Inputs) {
 				toolchain.RefuseMember(&l.Diagnostics, t, u.Target, m)
 			}
 		}
 	}
 	h := &link{Toolchain: k, b: r.Build, p: &l.Plan, t: t, inputs: r.Inputs, hosted: true, mode: "whole"}
 	for _, u := range h.inputs {
-		if u.Kind == manifest.Prebuilt || u.IsAMD() { // otherwise its vendor is reported
+		if u.Kind == manifest.Prebuilt || u.Codes.Language() == Tool { // otherwise its vendor is reported
 			checkCoverage(h.p, t, u.Target)
 		}
 		if h.mode != "lto" {

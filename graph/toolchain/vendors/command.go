@@ -9,7 +9,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
@@ -65,9 +64,11 @@ func ReadCommand(
 func (in *Installed) Command(
 	r toolchain.CommandRequest, cxx toolchain.Tool,
 ) (p toolchain.PlannedCommand, questions []toolchain.Question) {
-	nvidia, amd := in.Toolchains(&manifest.Project{})
-	planners := map[string]toolchain.Toolchain{"nvcc": nvidia, hip.Tool: amd}
-	if planner, is := planners[r.Command.Tool].(toolchain.Commander); is {
+	language := r.Command.Tool
+	if language == "nvcc" {
+		language = "cuda"
+	}
+	if planner, is := in.Toolchains(&manifest.Project{})[language].(toolchain.Commander); is {
 		p = planner.Command(r)
 	} else {
 		p = hostCommand(r, cxx)

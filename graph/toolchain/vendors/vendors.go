@@ -30,14 +30,17 @@ type Installed struct {
 	NVCCFlags []string
 }
 
-// Toolchains returns the toolchains for NVIDIA's and for AMD's GPUs.
-func (in *Installed) Toolchains(p *manifest.Project) (nvidia, amd toolchain.Toolchain) {
+// Toolchains returns the toolchains, by the language of the sources that they compile.
+func (in *Installed) Toolchains(p *manifest.Project) map[string]toolchain.Toolchain {
 	k := cuda.Host{Toolkit: in.CUDA, Missing: in.CUDAError, Misses: in.CUDAMisses, Flags: in.NVCCFlags, Project: p}
-	nvidia, amd = &nvcc.Toolchain{Host: k}, &hip.Toolchain{Compiler: in.HIP, Missing: in.HIPError}
-	if in.CUDA != nil && in.CUDA.Clang != nil {
-		nvidia = &clangcuda.Toolchain{Host: k, NVCC: nvidia}
+	toolchains := map[string]toolchain.Toolchain{
+		"cuda":   &nvcc.Toolchain{Host: k},
+		hip.Tool: &hip.Toolchain{Compiler: in.HIP, Missing: in.HIPError},
 	}
-	return nvidia, amd
+	if in.CUDA != nil && in.CUDA.Clang != nil {
+		toolchains["cuda"] = &clangcuda.Toolchain{Host: k, NVCC: toolchains["cuda"]}
+	}
+	return toolchains
 }
 
 // Tools returns the tools of the toolchains, by the names that actions use for them.
