@@ -238,10 +238,9 @@ type schedulerRun struct {
 func (t *Tree) begin(want []graph.ActionID) *schedulerRun {
 	r := t.w.UI.Begin(t, want)
 	g := t.Runner.Graph
-	r.Options.Pools, r.Options.Memory, r.Options.Cost = g.Pools, t.Memory, t.Cost
+	r.Options.Pools, r.Options.Estimates = g.Pools, t
 	if t.Runner.Remote != nil {
-		r.Options.Remote = t.shared.remote
-		r.Options.Elsewhere, r.Options.Overdue = t.w.RemoteJobs, t.overdue
+		r.Options.Remote, r.Options.Elsewhere = t.shared.remote, t.w.RemoteJobs
 	}
 	if t.shared != nil {
 		r.Options.Checks = remote.Checks // they wait for the server most of the time

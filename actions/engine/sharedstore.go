@@ -176,5 +176,5 @@ func (w *Workspace) tell(s remote.Stats) {
 	w.UI.Note(text)
 }
 
-// overdue returns after how long a remote action may get a local slot before other actions.
-func (t *Tree) overdue(a *graph.Action) time.Duration { return max(2*time.Second, 4*t.Cost(a)) }
+// Overdue is part of sched.Estimates.
+func (t *Tree) Overdue(a *graph.Action) time.Duration { return max(2*time.Second, 4*t.Cost(a)) }

@@ -361,7 +361,7 @@ func removeState(dir, state string) error {
 }
 
 // Memory estimates the peak memory of an action, in bytes. 0 means none. It is part of
-// remote.Estimates.
+// sched.Estimates and remote.Estimates.
 //
 // The estimate is the peak of the last run or the hint in the manifest, whichever is larger. A
 // record covers the largest process only, and is older than the edit that made a link outgrow the
@@ -443,7 +443,8 @@ func (t *Tree) Expected(a *graph.Action) (time.Duration, bool) {
 	return 0, false
 }
 
-// Cost estimates how long an action takes: long ones start first. It is part of remote.Estimates.
+// Cost estimates how long an action takes: long ones start first. It is part of
+// sched.Estimates and remote.Estimates.
 func (t *Tree) Cost(a *graph.Action) time.Duration {
 	if d, ok := t.Expected(a); ok {
 		return d

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/engine"
@@ -289,7 +290,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 		want = append(want, a.ID)
 	}
 	options := sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1,
-		Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}
+		Broker: l.Broker, Crowded: l.Broker != nil, Estimates: b}
 	sum, err := sched.Run(ctx, b.graph, want, options, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
@@ -394,9 +395,12 @@ func (b *build) query(ctx context.Context, argv []string, env ...string) (run.Re
 // peak returns a name of a pass that is unique within its command.
 func peak(a *graph.Action) string { return string(a.Kind) + " " + strings.Join(a.Archs, ",") }
 
-// memory returns how many bytes a pass is expected to need: what it took the last time, or else
-// what is usual.
-func (b *build) memory(a *graph.Action) int64 {
+// Cost and Overdue are parts of sched.Estimates. A command has few passes, and all run locally.
+func (b *build) Cost(*graph.Action) time.Duration    { return 1 }
+func (b *build) Overdue(*graph.Action) time.Duration { return 0 }
+
+// Memory is part of sched.Estimates: what a pass took the last time, or else what is usual.
+func (b *build) Memory(a *graph.Action) int64 {
 	if last := b.launch.Last; last != nil && last.Peaks[peak(a)] > 0 {
 		return last.Peaks[peak(a)]
 	}

@@ -58,7 +58,7 @@ func BenchmarkSettled(b *testing.B) {
 func BenchmarkScheduled(b *testing.B) {
 	s := programs(100_000)
 	for b.Loop() {
-		s.simulation(b, Options{Jobs: 64, Cost: s.recorded, Budget: 32 << 30}).run()
+		s.simulation(b, Options{Jobs: 64, Estimates: estimates{cost: s.recorded}, Budget: 32 << 30}).run()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.takes)), "ns/action")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -165,11 +166,39 @@ func (w *fakeRunner) meet(a *graph.Action) {
 	}
 }
 
-func (w *fakeRunner) need(a *graph.Action) int64 {
-	if w.opts.Memory == nil {
+// estimates of tests. Without a function all actions cost the same, need no memory and are never
+// overdue.
+type estimates struct {
+	cost, overdue func(*graph.Action) time.Duration
+	memory        func(*graph.Action) int64
+}
+
+func (e estimates) Cost(a *graph.Action) time.Duration {
+	if e.cost == nil {
+		return 1
+	}
+	return e.cost(a)
+}
+
+func (e estimates) Memory(a *graph.Action) int64 {
+	if e.memory == nil {
 		return 0
 	}
-	return w.opts.Memory(a)
+	return e.memory(a)
+}
+
+func (e estimates) Overdue(a *graph.Action) time.Duration {
+	if e.overdue == nil {
+		return math.MaxInt64
+	}
+	return e.overdue(a)
+}
+
+func (w *fakeRunner) need(a *graph.Action) int64 {
+	if w.opts.Estimates == nil {
+		return 0
+	}
+	return w.opts.Estimates.Memory(a)
 }
 
 // pause passes fake time, unless ctx ends before.

@@ -74,10 +74,10 @@ func (l *loop) expected(n *node) int64 {
 	switch {
 	case n.alone:
 		return all
-	case l.opts.Memory == nil:
+	case l.opts.Estimates == nil:
 		return 0
 	}
-	return max(0, l.opts.Memory(n.action))
+	return max(0, l.opts.Estimates.Memory(n.action))
 }
 
 // request requests a lease for node i, or a token if i is nobody.

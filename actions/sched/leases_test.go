@@ -132,7 +132,7 @@ func TestLeasesAreAskedWithMemory(t *testing.T) {
 		fates[0].short, fates[0].takes, fates[3].checks, fates[3].takes = true, time.Minute, time.Second, 10*time.Minute
 		fates[2] = fate{check: Cached}
 		b := newBroker(t, 2)
-		w := newFakeRunner(t, g, fates, Options{Jobs: 2, Broker: b, Memory: func(a *graph.Action) int64 { return 100 + int64(a.ID) }})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 2, Broker: b, Estimates: estimates{memory: func(a *graph.Action) int64 { return 100 + int64(a.ID) }}})
 		w.mustRun(t.Context(), 2, 3)
 		// a is short of memory beside d, and runs once more when nothing else does, on the whole
 		// machine
@@ -230,7 +230,7 @@ func TestLeaseForRaceIsGivenUp(t *testing.T) {
 		fates := executing(3)
 		fates[0].takes = time.Hour
 		cost := func(a *graph.Action) time.Duration { return time.Hour >> (10 * a.ID) }
-		m := &machines{fakeRunner: newFakeRunner(t, g, fates, Options{Jobs: 1, Elsewhere: 2, Broker: b, Cost: cost}), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{},
+		m := &machines{fakeRunner: newFakeRunner(t, g, fates, Options{Jobs: 1, Elsewhere: 2, Broker: b, Estimates: estimates{cost: cost}}), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{},
 			away: []fateAway{{portable: true, takes: time.Hour}, {portable: true, takes: time.Second}, {}}}
 		begin := time.Now()
 		if _, err := Run(t.Context(), g, []graph.ActionID{0, 2}, m.with(), m, m); err != nil {

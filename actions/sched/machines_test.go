@@ -150,7 +150,7 @@ func play(t *testing.T, g *graph.Graph, build []recorded, jobs, workers int, dea
 			c.workers = make(chan struct{}, max(1, workers))
 		}
 		cost := func(a *graph.Action) time.Duration { return build[a.ID].cpu }
-		opts := Options{Jobs: jobs, Remote: c, Elsewhere: workers, Cost: cost, Overdue: func(a *graph.Action) time.Duration { return max(2*time.Second, 4*cost(a)) }}
+		opts := Options{Jobs: jobs, Remote: c, Elsewhere: workers, Estimates: estimates{cost: cost, overdue: func(a *graph.Action) time.Duration { return max(2*time.Second, 4*cost(a)) }}}
 		want := make([]graph.ActionID, len(g.Actions))
 		for i := range want {
 			want[i] = graph.ActionID(i)

@@ -35,7 +35,7 @@ func TestSchedules(t *testing.T) {
 			bound := s.bound(n, 0)
 			fmt.Fprintf(w, "| %d |\t %v ", n, bound.Round(time.Second))
 			for _, cost := range []func(*graph.Action) time.Duration{s.recorded, s.blurred(), nil, inOrder} {
-				sim := s.simulation(t, Options{Jobs: n, Cost: cost})
+				sim := s.simulation(t, Options{Jobs: n, Estimates: estimates{cost: cost}})
 				fmt.Fprintf(w, "|\t %.3f ", float64(sim.run())/float64(bound))
 			}
 			fmt.Fprintln(w, "|")
@@ -48,7 +48,7 @@ func TestSchedules(t *testing.T) {
 			bound := s.bound(n, gib<<30)
 			fmt.Fprintf(w, "| %d, %d |\t %v ", n, gib, bound.Round(time.Second))
 			for _, others := range []func(*simulation){nil, allPass, nonePasses} {
-				sim := s.simulation(t, Options{Jobs: n, Cost: s.recorded, Budget: gib << 30})
+				sim := s.simulation(t, Options{Jobs: n, Estimates: estimates{cost: s.recorded}, Budget: gib << 30})
 				if others != nil {
 					others(sim)
 				}
@@ -89,7 +89,7 @@ func TestGraham(t *testing.T) {
 		chain, work := s.bound(1<<30, 0), s.bound(1, 0)
 		for _, cost := range []func(*graph.Action) time.Duration{s.recorded, nil, inOrder} {
 			limit := work/time.Duration(workers) + chain*time.Duration(workers-1)/time.Duration(workers)
-			if took := s.simulation(t, Options{Jobs: workers, Cost: cost}).run(); took > limit+time.Microsecond {
+			if took := s.simulation(t, Options{Jobs: workers, Estimates: estimates{cost: cost}}).run(); took > limit+time.Microsecond {
 				t.Errorf("seed %d: %v with %d workers, want %v at most", seed, took, workers, limit)
 			}
 		}
@@ -101,7 +101,7 @@ func TestRecordedTimes(t *testing.T) {
 	for _, s := range []*shape{libraries(2000), programs(20_000), layered(2000)} {
 		for _, n := range []int{2, 8, 32} {
 			bound := s.bound(n, 0)
-			if took := s.simulation(t, Options{Jobs: n, Cost: s.blurred()}).run(); float64(took) > 1.02*float64(bound) {
+			if took := s.simulation(t, Options{Jobs: n, Estimates: estimates{cost: s.blurred()}}).run(); float64(took) > 1.02*float64(bound) {
 				t.Errorf("%s, %d workers: %v, which is %.3f of what it must take", s.name, n, took, float64(took)/float64(bound))
 			}
 		}
@@ -117,7 +117,7 @@ func TestMemoryIsUsed(t *testing.T) {
 		for i := range s.memory {
 			s.memory[i] = max(0, rng.Int64N(120)-10)
 		}
-		r := &referee{simulation: s.simulation(t, Options{Jobs: 1 + rng.IntN(20), Cost: s.recorded, Budget: 100}), held: nobody}
+		r := &referee{simulation: s.simulation(t, Options{Jobs: 1 + rng.IntN(20), Estimates: estimates{cost: s.recorded}, Budget: 100}), held: nobody}
 		r.simulation.next = r.next
 		r.run()
 	}

@@ -35,8 +35,10 @@ func checkStarts(t *testing.T, jobs []job) {
 		t.Fatal(err)
 	}
 	s := newSimulation(t, g, Options{Jobs: len(g.Actions), Budget: 100, Pools: map[string]int{"one": 1},
-		Memory: func(a *graph.Action) int64 { return of[a.ID].memory },
-		Cost:   func(a *graph.Action) time.Duration { return time.Duration(len(g.Actions) - int(a.ID)) },
+		Estimates: estimates{
+			memory: func(a *graph.Action) int64 { return of[a.ID].memory },
+			cost:   func(a *graph.Action) time.Duration { return time.Duration(len(g.Actions) - int(a.ID)) },
+		},
 	}, func(a *graph.Action) time.Duration { return time.Duration(of[a.ID].takes) })
 	s.run()
 	for i, j := range jobs {
@@ -140,7 +142,7 @@ func TestFullPoolHoldsNoMemory(t *testing.T) {
 
 // Without a budget, or without expectations, memory bounds nothing.
 func TestNoLimit(t *testing.T) {
-	for _, opts := range []Options{{Jobs: 5, Memory: func(*graph.Action) int64 { return 1 << 62 }}, {Jobs: 5, Budget: 1}} {
+	for _, opts := range []Options{{Jobs: 5, Estimates: estimates{memory: func(*graph.Action) int64 { return 1 << 62 }}}, {Jobs: 5, Budget: 1}} {
 		bubble(t, func(t *testing.T) {
 			g, want := independent(5)
 			w := newFakeRunner(t, g, executing(5), opts)
@@ -155,7 +157,7 @@ func TestNoLimit(t *testing.T) {
 func TestEnormousNeeds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g, want := independent(5)
-		w := newFakeRunner(t, g, executing(5), Options{Jobs: 5, Budget: 1 << 62, Memory: func(*graph.Action) int64 { return 1<<63 - 1 }})
+		w := newFakeRunner(t, g, executing(5), Options{Jobs: 5, Budget: 1 << 62, Estimates: estimates{memory: func(*graph.Action) int64 { return 1<<63 - 1 }}})
 		if sum := w.mustRun(t.Context(), want...); sum.Ran != 5 || w.peak != 1 {
 			t.Errorf("%+v, %d at once, want 5 ran one by one", sum, w.peak)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -41,17 +40,17 @@ func newCore(g *graph.Graph, want []graph.ActionID, opts Options) (*core, error)
 			n.users = append(n.users, int32(i))
 		}
 	}
-	c.prioritise(opts.Cost)
+	c.prioritise(opts.Estimates)
 	c.rank()
 	return c, nil
 }
 
 // need returns how much of the budget a is expected to take.
 func (o *Options) need(a *graph.Action) int64 {
-	if o.Budget <= 0 || o.Memory == nil {
+	if o.Budget <= 0 || o.Estimates == nil {
 		return 0
 	}
-	return min(max(0, o.Memory(a)), all)
+	return min(max(0, o.Estimates.Memory(a)), all)
 }
 
 // rank sorts the nodes in the order in which they start, as far as they may.
@@ -75,16 +74,16 @@ func (c *core) rank() {
 
 // prioritise sets the priority of each node to the cost of the most expensive path from it to an
 // end, itself included. A late start on that path makes the whole build late.
-func (c *core) prioritise(cost func(*graph.Action) time.Duration) {
+func (c *core) prioritise(e Estimates) {
 	for i := len(c.nodes) - 1; i >= 0; i-- {
 		n := &c.nodes[i]
 		for _, u := range n.users {
 			n.priority = max(n.priority, c.nodes[u].priority)
 		}
-		if cost == nil {
+		if e == nil {
 			n.priority++
 		} else {
-			n.priority += max(0, int64(cost(n.action)))
+			n.priority += max(0, int64(e.Cost(n.action)))
 		}
 	}
 }

@@ -31,7 +31,7 @@ func randomOptions(t *testing.T, rng *rand.Rand) Options {
 	if rng.IntN(2) == 0 {
 		o.Budget = 1 + rng.Int64N(100)
 		seed := rng.Uint64()
-		o.Memory = func(a *graph.Action) int64 { return int64((seed ^ uint64(a.ID)) * 0x9e3779b97f4a7c15 >> 56 % 70) }
+		o.Estimates = estimates{memory: func(a *graph.Action) int64 { return int64((seed ^ uint64(a.ID)) * 0x9e3779b97f4a7c15 >> 56 % 70) }}
 	}
 	return o
 }

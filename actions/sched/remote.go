@@ -1,10 +1,6 @@
 package sched
 
-import (
-	"time"
-
-	"github.com/kbuild-dev/kbuild/graph"
-)
+import "time"
 
 // Remote workers are for actions that find no local slot. The best queued action takes a local
 // slot, and the best of those that find none, and may, run remotely. While an action waits that
@@ -35,23 +31,16 @@ func (l *loop) startRemote() {
 		l.tellStarted(i)
 		here := make(chan struct{})
 		l.raced[i] = here
-		l.watch(i, n.action)
+		if l.opts.Estimates != nil {
+			time.AfterFunc(l.opts.Estimates.Overdue(n.action), func() {
+				select {
+				case l.overdue <- i:
+				case <-here:
+				}
+			})
+		}
 		go l.execute(i, n.action, here)
 	}
-}
-
-// watch notifies the loop when node i is overdue.
-func (l *loop) watch(i int32, a *graph.Action) {
-	if l.opts.Overdue == nil {
-		return
-	}
-	here := l.raced[i]
-	time.AfterFunc(l.opts.Overdue(a), func() {
-		select {
-		case l.overdue <- i:
-		case <-here:
-		}
-	})
 }
 
 // isOverdue marks node i as overdue if it still runs only remotely.

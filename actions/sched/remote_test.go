@@ -156,7 +156,7 @@ func TestRandomElsewhere(t *testing.T) {
 		g, opts := randomGraph(rng), randomOptions(t, rng)
 		opts.Elsewhere = 1 + rng.IntN(8)
 		if rng.IntN(2) == 0 {
-			opts.Overdue = func(*graph.Action) time.Duration { return 5 * time.Millisecond }
+			opts.Estimates = estimates{overdue: func(*graph.Action) time.Duration { return 5 * time.Millisecond }}
 		}
 		m := randomMachines(rng, newFakeRunner(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts))
 		m.opens = time.Now().Add(time.Duration(rng.IntN(20)) * time.Millisecond)
@@ -212,7 +212,7 @@ func timeRemote(t *testing.T, g *graph.Graph, away []fateAway, overdue func(*gra
 	for i := range fates {
 		fates[i] = fate{execute: Ran, takes: 10 * time.Millisecond}
 	}
-	m = &machines{fakeRunner: newFakeRunner(t, g, fates, Options{Jobs: 1, Elsewhere: 100, Overdue: overdue}), away: away, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
+	m = &machines{fakeRunner: newFakeRunner(t, g, fates, Options{Jobs: 1, Elsewhere: 100, Estimates: estimates{overdue: overdue}}), away: away, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
 	begun := time.Now()
 	want := make([]graph.ActionID, len(g.Actions))
 	for i := range want {

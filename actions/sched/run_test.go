@@ -62,7 +62,7 @@ func TestCriticalPathFirst(t *testing.T) {
 		for i := 5; i <= 7; i++ {
 			fates[i] = fate{check: UpToDate}
 		}
-		w := newFakeRunner(t, g, fates, Options{Jobs: 1, Cost: func(a *graph.Action) time.Duration { return cost[a.ID] }})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 1, Estimates: estimates{cost: func(a *graph.Action) time.Duration { return cost[a.ID] }}})
 		w.mustRun(t.Context(), 0, 1, 2, 4, 6, 7)
 		if diff := cmp.Diff([]graph.ActionID{0, 3, 2, 1, 4}, w.order); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)
@@ -73,7 +73,7 @@ func TestCriticalPathFirst(t *testing.T) {
 func TestPriorities(t *testing.T) {
 	g := makeGraph([]string{"a"}, []string{"b", "a"}, []string{"c", "a"}, []string{"d", "b", "c"}, []string{"e"})
 	cost := []time.Duration{1, 10, 3, 5, 7}
-	c, err := newCore(g, []graph.ActionID{3, 4}, Options{Cost: func(a *graph.Action) time.Duration { return cost[a.ID] }})
+	c, err := newCore(g, []graph.ActionID{3, 4}, Options{Estimates: estimates{cost: func(a *graph.Action) time.Duration { return cost[a.ID] }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +374,7 @@ func TestShortOfMemory(t *testing.T) {
 				g := makeGraph([]string{"big"}, []string{"other"}, []string{"third"}, []string{"user", "big"})
 				takes := 10 * time.Millisecond
 				fates := []fate{{execute: Ran, takes: takes, short: true}, {execute: Ran, takes: takes}, {execute: Ran, takes: takes}, {execute: Ran}}
-				w := newFakeRunner(t, g, fates, Options{Jobs: c.jobs, Crowded: c.crowded, Cost: func(*graph.Action) time.Duration { return 1 }})
+				w := newFakeRunner(t, g, fates, Options{Jobs: c.jobs, Crowded: c.crowded, Estimates: estimates{cost: func(*graph.Action) time.Duration { return 1 }}})
 				if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2, 3}, w.opts, w, w); err != nil {
 					t.Fatal(err)
 				}
@@ -404,7 +404,7 @@ func TestPassesOfFailedCommand(t *testing.T) {
 		fates[0].execute, fates[7].execute = Failed, Failed
 		fates[1].takes, fates[7].takes = time.Minute, time.Minute
 		fates[3].checks, fates[4].checks, fates[6].checks, fates[8].checks = time.Millisecond, time.Hour, time.Millisecond, time.Millisecond
-		w := newFakeRunner(t, g, fates, Options{Jobs: 3, Checks: 9, KeepGoing: 2, Cost: func(a *graph.Action) time.Duration { return time.Duration(9 - a.ID%7) }})
+		w := newFakeRunner(t, g, fates, Options{Jobs: 3, Checks: 9, KeepGoing: 2, Estimates: estimates{cost: func(a *graph.Action) time.Duration { return time.Duration(9 - a.ID%7) }}})
 		sum := w.mustRun(t.Context(), 0, 1, 2, 3, 4, 5, 6, 7, 8)
 		want := Summary{Actions: 9, Ran: 3, Failed: 2, Skipped: 4}
 		if sum != want || w.ended[1] != Ran || w.ended[6] != Ran || w.ended[8] != Ran {

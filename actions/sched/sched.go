@@ -101,17 +101,21 @@ type Options struct {
 	Jobserver Jobserver      // nil if there is none
 	Broker    Broker         // nil if there is none
 	// other runs like this one share the machine: an action may end Short because of their memory
-	Crowded bool
-	MaxLoad float64        // start no further process above this load average; 0 means no limit
-	Load    func() float64 // 1-minute load average; nil reads the system's
-	// expected wall time, for the critical path; nil means 1 each
-	Cost      func(a *graph.Action) time.Duration
-	Budget    int64  // bytes of memory for all processes together; 0 means no limit
-	Remote    Remote // nil if nothing runs remotely
-	Elsewhere int    // concurrent remote actions
-	// time after which a remote action may get a local slot before others; nil means never
-	Overdue func(a *graph.Action) time.Duration
-	Memory  func(a *graph.Action) int64 // expected peak of memory in bytes; nil means none
+	Crowded   bool
+	MaxLoad   float64        // start no further process above this load average; 0 means no limit
+	Load      func() float64 // 1-minute load average; nil reads the system's
+	Estimates Estimates      // nil: all actions cost the same and need no memory
+	Budget    int64          // bytes of memory for all processes together; 0 means no limit
+	Remote    Remote         // nil if nothing runs remotely
+	Elsewhere int            // concurrent remote actions
+}
+
+// Estimates are what an action is expected to take locally.
+type Estimates interface {
+	Cost(a *graph.Action) time.Duration // wall time, for the critical path
+	Memory(a *graph.Action) int64       // peak in bytes; 0 is negligible or unknown
+	// Overdue returns the time after which a remote action may get a local slot before others.
+	Overdue(a *graph.Action) time.Duration
 }
 
 // Summary counts the results of a run.

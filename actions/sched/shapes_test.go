@@ -152,7 +152,9 @@ func recordedShape(t *testing.T, graphFile, database string) *shape {
 func (s *shape) simulation(t testing.TB, opts Options) *simulation {
 	t.Helper()
 	sealed(s.graph)
-	opts.Memory = func(a *graph.Action) int64 { return s.memory[a.ID] }
+	e, _ := opts.Estimates.(estimates)
+	e.memory = func(a *graph.Action) int64 { return s.memory[a.ID] }
+	opts.Estimates = e
 	return newSimulation(t, s.graph, opts, func(a *graph.Action) time.Duration { return s.takes[a.ID] })
 }
 
