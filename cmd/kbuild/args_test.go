@@ -22,7 +22,7 @@ func TestPlain(t *testing.T) {
 			continue
 		}
 		parsed := commandLine{cli: &cli{out: &term.Output{To: io.Discard}, err: io.Discard}}
-		if _, err := parsed.parser(os.Exit).Parse(args); err != nil {
+		if _, err := parsed.parser().Parse(args); err != nil {
 			t.Errorf("%q: %v", line, err)
 			continue
 		}

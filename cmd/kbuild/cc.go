@@ -122,21 +122,6 @@ func (c *cli) passes(call *quick.Call, changed bool) (*launch.Result, error) {
 // errShown is why a command that prints messages on a terminal falls back.
 var errShown = errors.New("it has messages, which the compiler shows on a terminal in its own way")
 
-// lease waits for a lease for a compiler that replaces this process. The compiler inherits the
-// lease, so a launcher that it starts does not wait for another: see package broker.
-func (c *cli) lease(call *quick.Call) {
-	client := broker.FromEnviron(c.ofAll(), nil)
-	r := broker.Request{Memory: graph.Compile.Info().Memory, Label: filepath.Base(call.Argv[0]), Project: call.Dir}
-	if call.Last != nil {
-		for _, peak := range call.Last.Peaks {
-			r.Memory = max(r.Memory, peak)
-		}
-	}
-	if l, err := client.Acquire(context.Background(), r); err == nil {
-		l.Inherit()
-	}
-}
-
 // endings returns the signals that end a compiler. Signals that the caller ignores, as nohup does,
 // stay ignored.
 func endings() []os.Signal {
@@ -153,10 +138,20 @@ func die(s syscall.Signal) int {
 	return 128 + int(s)
 }
 
-// leave takes a lease, then replaces this process with the compiler.
+// leave takes a lease, then replaces this process with the compiler. The compiler inherits the
+// lease, so a launcher that it starts does not wait for another: see package broker.
 func (c *cli) leave(call *quick.Call) int {
 	if !quick.Disabled() && call.Nowhere == nil && launch.Counted(call.Argv) {
-		c.lease(call)
+		r := broker.Request{Memory: graph.Compile.Info().Memory, Label: filepath.Base(call.Argv[0]), Project: call.Dir}
+		if call.Last != nil {
+			for _, peak := range call.Last.Peaks {
+				r.Memory = max(r.Memory, peak)
+			}
+		}
+		l, err := broker.FromEnviron(c.ofAll(), nil).Acquire(context.Background(), r)
+		if err == nil {
+			l.Inherit()
+		}
 	}
 	c.say("error: kbuild cc: %v", call.Exec())
 	return 126

@@ -60,7 +60,7 @@ func (c *cli) meantCommand(targets []string) string {
 		return own
 	}
 	line := commandLine{cli: &cli{out: c.out, err: c.err}}
-	if near := nearCommand(line.parser(nil).Model.Node, targets[0]); near != "" {
+	if near := nearCommand(line.parser().Model.Node, targets[0]); near != "" {
 		return "kbuild " + near
 	}
 	return ""

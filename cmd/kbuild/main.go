@@ -86,7 +86,7 @@ func (c *cli) run(args []string) (status int) {
 			panic(r)
 		}
 	}()
-	parser := line.parser(func(s int) { panic(exitPanic(s)) })
+	parser := line.parser()
 	args, given := programArgs(args, parser.Model.Flags)
 	k, err := parser.Parse(bareTrace(args, parser.Model.Flags))
 	line.Run.Args = append(line.Run.Args, given...)
@@ -118,11 +118,11 @@ func hasJSON(n *kong.Node) bool {
 	return false
 }
 
-// parser builds a kong parser for l.
-func (l *commandLine) parser(exit func(int)) *kong.Kong {
+// parser builds a kong parser for l, which panics with an exitPanic after --help.
+func (l *commandLine) parser() *kong.Kong {
 	parser, err := kong.New(l, kong.Name("kbuild"), kong.Writers(l.out, l.err),
 		kong.Description("kbuild builds multi-architecture GPU programs with link-time optimisation, from a kernels.hcl."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), kong.Exit(exit))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), kong.Exit(func(s int) { panic(exitPanic(s)) }))
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}

@@ -25,7 +25,7 @@ func TestReference(t *testing.T) {
 	}
 	l := commandLine{cli: &cli{out: &term.Output{To: io.Discard}, err: io.Discard}}
 	var want bytes.Buffer
-	reference.CommandList(&want, l.parser(nil).Model)
+	reference.CommandList(&want, l.parser().Model)
 	if *updateScripts {
 		list = want.Bytes()
 		if err := os.WriteFile(file, append(append(head, mark...), list...), 0o666); err != nil {

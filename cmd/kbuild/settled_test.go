@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -13,7 +14,6 @@ import (
 // changes for a while.
 type scriptedChanges struct {
 	script []string
-	now    time.Time
 	until  time.Time
 	ended  error
 }
@@ -26,15 +26,21 @@ func (c *scriptedChanges) next() ([]string, error) {
 	}
 	first := c.script[0]
 	c.script = c.script[1:]
-	c.now = c.now.Add(quiet / 2) // between two changes
-	if first == "wait" || !c.until.IsZero() && !c.now.Before(c.until) {
+	time.Sleep(quiet / 2) // between two changes
+	if first == "wait" || !c.until.IsZero() && !time.Now().Before(c.until) {
 		return nil, os.ErrDeadlineExceeded
 	}
 	return strings.Fields(first), nil
 }
 
-func TestSettled(t *testing.T) {
-	concerns := func(p string) bool { return p != "" && p[0] == '/' }
+// absolute paths concern a test.
+type absolute struct{}
+
+func (absolute) Concerns(p string) bool { return p != "" && p[0] == '/' }
+
+func TestSettled(t *testing.T) { synctest.Test(t, testSettled) }
+
+func testSettled(t *testing.T) {
 	for _, c := range []struct {
 		name, script, want string
 		left               int
@@ -44,17 +50,17 @@ func TestSettled(t *testing.T) {
 		{"what concerns nobody does not put it off", "/a,x,x,x,x,wait", "/a", 3},
 		{"and starts nothing", "x,x,/b,wait", "/b", 0},
 	} {
-		changes := &scriptedChanges{script: strings.Split(c.script, ","), now: time.Unix(1, 0)}
-		got := settled(changes, concerns, func() time.Time { return changes.now })
+		changes := &scriptedChanges{script: strings.Split(c.script, ",")}
+		got := settled(changes, absolute{})
 		if strings.Join(got, " ") != c.want || len(changes.script) != c.left {
 			t.Errorf("%s: %q, and %q are left", c.name, got, changes.script)
 		}
 	}
-	if got := settled(&scriptedChanges{script: []string{"/a"}, ended: errors.New("closed")}, concerns, time.Now); got != nil {
+	if got := settled(&scriptedChanges{script: []string{"/a"}, ended: errors.New("closed")}, absolute{}); got != nil {
 		t.Errorf("at the end: %q", got)
 	}
 	missed := &missedChanges{}
-	if got := settled(missed, concerns, time.Now); !slices.Equal(got, []string{""}) {
+	if got := settled(missed, absolute{}); !slices.Equal(got, []string{""}) {
 		t.Errorf("where some were missed: %q", got)
 	}
 }

@@ -26,33 +26,37 @@ type toolkitLockCmd struct {
 	FindLinks string `placeholder:"FOLDER" help:"Look at the wheels in FOLDER, and at no index."`
 }
 
-func (cmd toolkitLockCmd) Run(c *cli) error {
-	return withPin(c, cmd.FindLinks, func(ctx context.Context, pin *toolkit.Pin) (string, error) {
-		return "", pin.Lock(ctx)
-	})
+func (cmd toolkitLockCmd) Run(c *cli) error { return runPinned(c, cmd.FindLinks, cmd) }
+
+func (toolkitLockCmd) apply(ctx context.Context, pin *toolkit.Pin) (string, error) {
+	return "", pin.Lock(ctx)
 }
 
 type toolkitInstallCmd struct {
 	FindLinks string `placeholder:"FOLDER" help:"Take the wheels from FOLDER, and from no index."`
 }
 
-func (cmd toolkitInstallCmd) Run(c *cli) error {
-	return withPin(c, cmd.FindLinks, func(ctx context.Context, pin *toolkit.Pin) (string, error) {
-		return pin.Install(ctx)
-	})
+func (cmd toolkitInstallCmd) Run(c *cli) error { return runPinned(c, cmd.FindLinks, cmd) }
+
+func (toolkitInstallCmd) apply(ctx context.Context, pin *toolkit.Pin) (string, error) {
+	return pin.Install(ctx)
 }
 
 type toolkitPathCmd struct{}
 
-func (toolkitPathCmd) Run(c *cli) error {
-	return withPin(c, "", func(_ context.Context, pin *toolkit.Pin) (string, error) {
-		return pin.Root()
-	})
+func (cmd toolkitPathCmd) Run(c *cli) error { return runPinned(c, "", cmd) }
+
+func (toolkitPathCmd) apply(_ context.Context, pin *toolkit.Pin) (string, error) {
+	return pin.Root()
 }
 
-// withPin calls do with the toolkit that the manifest pins, and prints the root that it returns. A
-// signal cancels the context.
-func withPin(c *cli, links string, do func(context.Context, *toolkit.Pin) (root string, err error)) error {
+// pinnedCommand is a command that needs the toolkit that the manifest pins.
+type pinnedCommand interface {
+	apply(context.Context, *toolkit.Pin) (root string, err error)
+}
+
+// runPinned runs a command and prints the root that it returns. A signal cancels the context.
+func runPinned(c *cli, links string, cmd pinnedCommand) error {
 	w := c.workspace()
 	p, err := w.Load()
 	if err != nil {
@@ -73,7 +77,7 @@ func withPin(c *cli, links string, do func(context.Context, *toolkit.Pin) (root 
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	root, err := do(ctx, pin)
+	root, err := cmd.apply(ctx, pin)
 	switch {
 	case err == nil && root != "":
 		fmt.Fprintln(c.out.Paths(), root)

@@ -33,36 +33,31 @@ func (topCmd) Run(c *cli) error {
 	defer screen.Close()
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	return watch(ctx, screen.Keys, ticker.C, func() error {
+	for more := true; more; more = nextTick(ctx, screen.Keys, ticker.C) {
 		text, err := topTable()
-		screen.Show(term.Visible(text))
-		return err
-	})
-}
-
-// watch calls show immediately and at every tick, until the user types q or ctx ends.
-func watch(ctx context.Context, keys <-chan byte, ticks <-chan time.Time, show func() error) error {
-	for {
-		if err := show(); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if err != nil {
 			return err
 		}
-		for again := false; !again; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case key, ok := <-keys:
-				if key == 'q' {
-					return nil
-				}
-				if !ok {
-					keys = nil // end of standard input
-				}
-			case <-ticks:
-				again = true
+		screen.Show(term.Visible(text))
+	}
+	return nil
+}
+
+// nextTick waits for a tick. It returns false if the user types q or ctx ends.
+func nextTick(ctx context.Context, keys <-chan byte, ticks <-chan time.Time) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case key, ok := <-keys:
+			if key == 'q' {
+				return false
 			}
+			if !ok {
+				keys = nil // end of standard input
+			}
+		case <-ticks:
+			return true
 		}
 	}
 }

@@ -2,47 +2,30 @@ package main
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 )
 
-// kbuild top shows at once, at each tick, and until it is told to end.
-func TestWatch(t *testing.T) {
-	failed := errors.New("no table")
-	for name, end := range map[string]func(keys chan byte, stop func()){
-		"q":      func(keys chan byte, stop func()) { keys <- 'x'; keys <- 'q' },
-		"Ctrl-C": func(keys chan byte, stop func()) { close(keys); stop() },
-		"error":  nil,
+// kbuild top waits for the next tick, whatever is typed, until it is told to end.
+func TestNextTick(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		events func(keys chan byte, ticks chan time.Time, stop func())
+		want   bool
+	}{
+		{"tick", func(_ chan byte, ticks chan time.Time, _ func()) { ticks <- time.Time{} }, true},
+		{"other key", func(keys chan byte, ticks chan time.Time, _ func()) { keys <- 'x'; ticks <- time.Time{} }, true},
+		{"end of input", func(keys chan byte, ticks chan time.Time, _ func()) { close(keys); ticks <- time.Time{} }, true},
+		{"q", func(keys chan byte, _ chan time.Time, _ func()) { keys <- 'x'; keys <- 'q' }, false},
+		{"Ctrl-C", func(keys chan byte, _ chan time.Time, stop func()) { close(keys); stop() }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			keys, ticks, shown := make(chan byte), make(chan time.Time), make(chan bool)
-			var want error
-			ended := make(chan error)
-			go func() {
-				n := 0
-				ended <- watch(ctx, keys, ticks, func() error {
-					shown <- true
-					if n++; n == 3 && end == nil {
-						return failed
-					}
-					return nil
-				})
-			}()
-			<-shown
-			ticks <- time.Time{}
-			<-shown
-			ticks <- time.Time{}
-			<-shown
-			if end != nil {
-				end(keys, stop)
-			} else {
-				want = failed
-			}
-			if err := <-ended; err != want {
-				t.Errorf("error %v, want %v", err, want)
+			keys, ticks := make(chan byte), make(chan time.Time)
+			go test.events(keys, ticks, stop)
+			if got := nextTick(ctx, keys, ticks); got != test.want {
+				t.Errorf("goes on: %v, want %v", got, test.want)
 			}
 		})
 	}

@@ -48,11 +48,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	if c.DryRun {
 		return sayExported(c, cmd.File, m.Counted())
 	}
-	err = writeBundle(cmd.File, c, func(w io.Writer) error {
-		m, err = t.Store.Export(ctx, w, m)
-		return err
-	})
-	if err != nil {
+	if m, err = writeBundle(ctx, cmd.File, c, t.Store, m); err != nil {
 		return err
 	}
 	if len(missing) > 0 {
@@ -91,21 +87,27 @@ func describe(m disk.Manifest) string {
 }
 
 // writeBundle writes to standard output, or to a file that appears only when it is complete.
-func writeBundle(name string, c *cli, write func(io.Writer) error) error {
+// It returns the manifest of what it wrote.
+func writeBundle(ctx context.Context, name string, c *cli, store *disk.Store, m disk.Manifest) (disk.Manifest, error) {
 	if name == "-" {
-		return write(c.out.Raw())
+		return store.Export(ctx, c.out.Raw(), m)
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // keep a device or pipe
 		f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0) // fails without a reader
 		if err != nil {
-			return err
+			return m, err
 		}
-		return errors.Join(write(f), f.Close())
+		m, err = store.Export(ctx, f, m)
+		return m, errors.Join(err, f.Close())
 	}
-	if err := regular.ReplaceFrom(name, func(f *os.File) error { return write(f) }); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
+	err := regular.ReplaceFrom(name, func(f *os.File) (err error) {
+		m, err = store.Export(ctx, f, m)
+		return err
+	})
+	if err != nil {
+		return m, fmt.Errorf("writing %s: %w", name, err)
 	}
-	return nil
+	return m, nil
 }
 
 type cacheImportCmd struct {

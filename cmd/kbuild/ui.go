@@ -147,7 +147,7 @@ func (c *cli) Note(text string) {
 
 // Waiting implements engine.UI. The note is only for terminals, not for logs.
 func (c *cli) Waiting(text string) {
-	if term.IsTerminal(c.err) && !term.InCI(os.Getenv) {
+	if term.IsTerminal(c.err) && !term.InCI() {
 		c.Note(text)
 	}
 }
@@ -176,7 +176,7 @@ func (c *cli) Diagnose(all manifest.Diagnostics) {
 		return
 	}
 	c.annotate(diags)
-	diags.Write(c.err, term.Color(c.Color, term.IsTerminal(c.err), os.Getenv))
+	diags.Write(c.err, term.Color(c.Color, term.IsTerminal(c.err)))
 }
 
 // UpToDate implements engine.UI.
@@ -184,7 +184,7 @@ func (c *cli) UpToDate(actions int) {
 	if c.quietEnd {
 		return
 	}
-	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
+	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet}).
 		Finish(sched.Summary{Actions: actions, UpToDate: actions}, 0)
 }
 
@@ -200,7 +200,7 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	d.stop = stop
 	show := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose, DryRun: c.DryRun, Quiet: c.Quiet,
-		GitHub: c.forGitHub(), Jobs: opts.Jobs, Expected: t.Expected, Env: os.Getenv}
+		GitHub: c.forGitHub(), Jobs: opts.Jobs, Expected: t.Expected}
 	if c.JSON {
 		show.JSON = c.out
 	}

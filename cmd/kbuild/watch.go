@@ -130,7 +130,7 @@ type changeSource interface {
 
 // read waits for relevant changes, until none follow for a while. It sends nil if watching failed.
 func (l *watchLoop) read(ctx context.Context, changed chan<- []string) {
-	found := settled(l.events, l.watched.Concerns, time.Now)
+	found := settled(l.events, &l.watched)
 	for i, p := range found {
 		if found[i] = "much"; p != "" {
 			found[i] = l.spell(p)
@@ -148,7 +148,7 @@ func (l *watchLoop) read(ctx context.Context, changed chan<- []string) {
 
 // settled returns relevant changes once none follow for a while. Other changes, in a folder that is
 // always busy, do not extend the wait.
-func settled(c changeSource, concerns func(path string) bool, now func() time.Time) (found []string) {
+func settled(c changeSource, watched interface{ Concerns(path string) bool }) (found []string) {
 	c.settle(time.Time{})
 	for {
 		paths, err := c.next()
@@ -160,12 +160,12 @@ func settled(c changeSource, concerns func(path string) bool, now func() time.Ti
 		}
 		before := len(found)
 		for _, p := range paths {
-			if p == "" || concerns(p) {
+			if p == "" || watched.Concerns(p) {
 				found = append(found, p)
 			}
 		}
 		if len(found) > before {
-			c.settle(now().Add(quiet))
+			c.settle(time.Now().Add(quiet))
 		}
 	}
 }

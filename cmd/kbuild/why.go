@@ -142,37 +142,41 @@ var stateWords = map[string]string{
 // mostCauses limits the causes in a summary. The first causes account for most actions.
 const mostCauses = 12
 
-// work is an action as the summary counts it.
-type work struct {
-	kind         graph.Kind
-	target, name string
-}
-
-// writeCauses prints each cause with the work that it triggers: "17 actions: 1 source, 2 device
-// links, executable.app".
-func writeCauses(out io.Writer, causes []engine.Cause, many func(ids []int) string, of func(i int) work) {
+// writeCauses prints each cause with the actions of all that it triggers: "up to 17 actions: 1
+// source, 2 device links, executable.app". If they have run, it prints how long they took.
+func writeCauses(out io.Writer, causes []engine.Cause, all []engine.LastAction, ran bool) {
 	for i, c := range causes {
 		if i == mostCauses {
 			fmt.Fprintf(out, "and %s more\n", graph.Count(len(causes)-i, "cause"))
 			break
 		}
-		fmt.Fprintf(out, "%s\n  %s: %s\n", c.Why, many(c.Actions), madeBy(c.Actions, of))
+		var ms int64
+		for _, i := range c.Actions {
+			ms += all[i].ElapsedMS
+		}
+		many := graph.Count(len(c.Actions), "action")
+		if ran {
+			many += fmt.Sprintf(", %.1fs", float64(ms)/1000)
+		} else {
+			many = "up to " + many
+		}
+		fmt.Fprintf(out, "%s\n  %s: %s\n", c.Why, many, madeBy(c.Actions, all))
 	}
 }
 
 // madeBy summarizes the outputs of actions: sources compiled, device links, targets.
-func madeBy(ids []int, of func(i int) work) string {
-	sources, targets, links := map[work]bool{}, []string{}, 0
+func madeBy(ids []int, all []engine.LastAction) string {
+	sources, targets, links := map[[2]string]bool{}, []string{}, 0
 	for _, i := range ids {
-		w := of(i)
-		switch info := w.kind.Info(); {
+		a := all[i]
+		switch info := a.Kind.Info(); {
 		case info.Reads == graph.FormSource, info.Reads == graph.FormText:
-			sources[work{target: w.target, name: w.name}] = true
+			sources[[2]string{a.Target, a.Name}] = true
 		case info.Pool == graph.DeviceLinkPool:
 			links++
 		}
-		if !slices.Contains(targets, w.target) {
-			targets = append(targets, w.target)
+		if !slices.Contains(targets, a.Target) {
+			targets = append(targets, a.Target)
 		}
 	}
 	var parts []string
@@ -192,10 +196,11 @@ func madeBy(ids []int, of func(i int) work) string {
 // summary prints the summary that `kbuild why` shows without names.
 func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
 	causes, _ := engine.WouldRunFor(g, list)
-	writeCauses(c.out, causes, func(ids []int) string { return "up to " + graph.Count(len(ids), "action") }, func(i int) work {
-		a := list[i].Action
-		return work{a.Kind, a.Target, a.Name}
-	})
+	all := make([]engine.LastAction, len(list))
+	for i, e := range list {
+		all[i] = engine.LastAction{Kind: e.Action.Kind, Target: e.Action.Target, Name: e.Action.Name}
+	}
+	writeCauses(c.out, causes, all, false)
 	states, whole := map[string]int{}, map[string]int{}
 	for _, e := range list {
 		states[e.State]++
@@ -252,14 +257,7 @@ func (cmd whyCmd) last(c *cli) error {
 		}
 	}
 	fmt.Fprintf(c.out, "The build of %s: of %s, %s.\n", l.Began.Local().Format(time.DateTime), graph.Count(l.Total, "action"), strings.Join(parts, ", "))
-	took := func(ids []int) string {
-		var ms int64
-		for _, i := range ids {
-			ms += l.Actions[i].ElapsedMS
-		}
-		return fmt.Sprintf("%s, %.1fs", graph.Count(len(ids), "action"), float64(ms)/1000)
-	}
-	writeCauses(c.out, l.Causes(), took, func(i int) work { return work{l.Actions[i].Kind, l.Actions[i].Target, l.Actions[i].Name} })
+	writeCauses(c.out, l.Causes(), l.Actions, true)
 	if c.Verbose {
 		for _, a := range l.Actions {
 			fmt.Fprintf(c.out, "%s %s (%s): %s%s\n", a.Target, describeLast(a), a.Pos, a.Status, after(": ", a.Reason))

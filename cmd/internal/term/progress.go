@@ -31,7 +31,6 @@ type Options struct {
 	Actions  []*graph.Action                                // of this run, for the estimate
 	Expected func(*graph.Action) (d time.Duration, ok bool) // from past runs; nil if there are none
 
-	Env  func(string) string     // nil is os.Getenv
 	Size func() (cols, rows int) // of the terminal; nil queries it
 }
 
@@ -78,17 +77,14 @@ func New(o Options) *Progress {
 	if o.Err == nil {
 		o.Err = os.Stderr
 	}
-	if o.Env == nil {
-		o.Env = os.Getenv
-	}
 	if o.Size == nil {
 		o.Size = func() (int, int) { return windowSize(o.Err) }
 	}
-	isTerminal := IsTerminal(o.Err)
+	watched := IsTerminal(o.Err) && !InCI()
 	p := &Progress{
 		opts:     o,
-		mode:     o.Mode.resolve(isTerminal && !InCI(o.Env), o.Env),
-		color:    Color(o.Color, isTerminal && !InCI(o.Env), o.Env),
+		mode:     o.Mode.resolve(watched),
+		color:    Color(o.Color, watched),
 		live:     live{w: o.Err},
 		forecast: newForecast(o),
 	}
@@ -111,21 +107,21 @@ func (p *Progress) Start(total int) {
 		return
 	}
 	p.quit, p.gone = make(chan struct{}), make(chan struct{})
-	if p.mode == Plain {
-		p.spoke = p.began
-		go p.tick(heartbeat, p.stillRunning)
-		return
-	}
-	go p.tick(redrawInterval, p.refresh)
-	if IsTerminal(p.opts.Err) {
+	p.spoke = p.began
+	go p.tick()
+	if p.mode == TTY && IsTerminal(p.opts.Err) {
 		p.heedSuspension(p.quit)
 	}
 }
 
-// tick calls do at every interval until quit closes. The first call is after one interval, so a run
-// with nothing to do does not flash.
-func (p *Progress) tick(interval time.Duration, do func(now time.Time)) {
+// tick draws the live lines, or breaks the silence of Plain mode, at every interval until quit
+// closes. It begins after one interval, so a run with nothing to do does not flash.
+func (p *Progress) tick() {
 	defer close(p.gone)
+	interval := redrawInterval
+	if p.mode == Plain {
+		interval = heartbeat
+	}
 	t := time.NewTicker(interval)
 	defer t.Stop()
 	for {
@@ -134,16 +130,15 @@ func (p *Progress) tick(interval time.Duration, do func(now time.Time)) {
 			return
 		case now := <-t.C:
 			p.mu.Lock()
-			do(now)
+			if p.mode == Plain {
+				p.stillRunning(now)
+			} else {
+				p.drawn = true
+				p.redraw(nil)
+			}
 			p.mu.Unlock()
 		}
 	}
-}
-
-// refresh draws the live lines.
-func (p *Progress) refresh(time.Time) {
-	p.drawn = true
-	p.redraw(nil)
 }
 
 // heartbeat is the interval at which Plain mode checks for silence. silence is the longest time

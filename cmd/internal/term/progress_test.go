@@ -17,14 +17,14 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-func environment(pairs ...string) func(string) string {
-	return func(name string) string {
-		for _, p := range pairs {
-			if value, ok := strings.CutPrefix(p, name+"="); ok {
-				return value
-			}
-		}
-		return ""
+// environment sets the variables that terminals and CI systems set, and empties the others.
+func environment(t *testing.T, pairs ...string) {
+	for _, name := range []string{"TERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"} {
+		t.Setenv(name, "")
+	}
+	for _, p := range pairs {
+		name, value, _ := strings.Cut(p, "=")
+		t.Setenv(name, value)
 	}
 }
 
@@ -74,7 +74,8 @@ func TestStreams(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var stderr, stdout bytes.Buffer
 				o := tc.opts
-				o.Err, o.Env = &stderr, environment()
+				environment(t)
+				o.Err = &stderr
 				if tc.json {
 					o.JSON = &stdout
 				}
@@ -94,7 +95,8 @@ func TestStreams(t *testing.T) {
 // onTerminal makes a TTY Progress that draws on a model screen.
 func onTerminal(t *testing.T, cols, rows int, o Options) (*Progress, *terminal) {
 	screen := newTerminal(t, cols)
-	o.Mode, o.Err, o.Env = TTY, screen, environment("TERM=xterm")
+	environment(t, "TERM=xterm")
+	o.Mode, o.Err = TTY, screen
 	o.Size = func() (int, int) { return screen.width(), rows }
 	return New(o), screen
 }
@@ -189,7 +191,10 @@ func TestSuspended(t *testing.T) {
 			p.Started(action(i, graph.Compile, "src/a.cu", "sm_80"))
 		}
 		settle()
-		p.suspend(func() { screen.Write([]byte("\n[1]+  Stopped  kbuild\n$ ls\na b c\n$ fg\n")) })
+		p.mu.Lock()
+		p.hide()
+		screen.Write([]byte("\n[1]+  Stopped  kbuild\n$ ls\na b c\n$ fg\n"))
+		p.mu.Unlock()
 		settle()
 		p.Diagnostic(manifest.Diagnostic{Severity: manifest.Note, Summary: "more"})
 		p.Finish(sched.Summary{Actions: 9, Ran: 9}, time.Second)
@@ -242,7 +247,8 @@ func TestEstimateDoesNotGrow(t *testing.T) {
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := New(Options{Err: &out, Mode: Plain, Env: environment(), Expected: func(a *graph.Action) (time.Duration, bool) { return 250 * time.Second, a.ID == 1 }})
+		environment(t)
+		p := New(Options{Err: &out, Mode: Plain, Expected: func(a *graph.Action) (time.Duration, bool) { return 250 * time.Second, a.ID == 1 }})
 		p.Start(3)
 		links := action(1, graph.NVLink, "bench", "sm_90")
 		p.Started(links)
@@ -264,12 +270,14 @@ func TestHeartbeat(t *testing.T) {
 // line of a compiler for a command.
 func TestLogs(t *testing.T) {
 	for _, ci := range []string{"true", "1", "false", ""} {
-		if got, want := Auto.resolve(true && !InCI(environment("CI="+ci)), environment()), ci == "true" || ci == "1"; (got == Plain) != want {
+		environment(t, "CI="+ci, "TERM=xterm")
+		if got, want := Auto.resolve(!InCI()), ci == "true" || ci == "1"; (got == Plain) != want {
 			t.Errorf("CI=%s: %s", ci, got)
 		}
 	}
 	var out bytes.Buffer
-	p := New(Options{Err: &out, Mode: Plain, GitHub: true, Env: environment()})
+	environment(t)
+	p := New(Options{Err: &out, Mode: Plain, GitHub: true})
 	p.Finished(action(1, graph.Compile, "a.cu"), sched.Result{Status: sched.Ran, Output: []byte(strings.Repeat("a.cu(1): warning: w\n", 11))}, 1, 2)
 	p.Finished(action(2, graph.Compile, "b.cu"), sched.Result{Status: sched.Ran, Output: []byte("::error::not kbuild's\n")}, 2, 2)
 	golden.Check(t, "github_log.golden", out.Bytes())
@@ -320,7 +328,8 @@ func TestSummaries(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer
-			New(Options{Err: &out, Quiet: tc.quiet, Env: environment()}).Finish(tc.summary, 4200*time.Millisecond)
+			environment(t)
+			New(Options{Err: &out, Quiet: tc.quiet}).Finish(tc.summary, 4200*time.Millisecond)
 			if out.String() != tc.want {
 				t.Errorf("got %q, want %q", out.String(), tc.want)
 			}

@@ -20,7 +20,7 @@ type Screen struct {
 // OpenScreen returns a Screen on a terminal. It returns nil if out cannot redraw.
 func OpenScreen(in *os.File, out any) *Screen {
 	w, ok := out.(*os.File)
-	if !ok || Auto.resolve(IsTerminal(out), os.Getenv) != TTY {
+	if !ok || Auto.resolve(IsTerminal(out)) != TTY {
 		return nil
 	}
 	s := &Screen{live: live{w: w}, out: out, in: in}

@@ -23,13 +23,13 @@ const (
 
 // resolve replaces Auto by a concrete mode. A dumb terminal cannot redraw, so TTY becomes Plain
 // there.
-func (m Mode) resolve(isTerminal bool, env func(string) string) Mode {
+func (m Mode) resolve(isTerminal bool) Mode {
 	switch {
-	case m == TTY && env("TERM") == "dumb":
+	case m == TTY && os.Getenv("TERM") == "dumb":
 		return Plain
 	case m != Auto && m != "":
 		return m
-	case isTerminal && env("TERM") != "dumb":
+	case isTerminal && os.Getenv("TERM") != "dumb":
 		return TTY
 	}
 	return Plain
@@ -38,26 +38,26 @@ func (m Mode) resolve(isTerminal bool, env func(string) string) Mode {
 // Color reports whether to use colour. --color comes first, then NO_COLOR (https://no-color.org),
 // then CLICOLOR_FORCE and CLICOLOR (https://bixense.com/clicolors), then whether the output is a
 // terminal.
-func Color(flag string, isTerminal bool, env func(string) string) bool {
+func Color(flag string, isTerminal bool) bool {
 	switch flag {
 	case "always":
 		return true
 	case "never":
 		return false
 	}
-	if env("NO_COLOR") != "" {
+	if os.Getenv("NO_COLOR") != "" {
 		return false
 	}
-	if force := env("CLICOLOR_FORCE"); force != "" && force != "0" {
+	if force := os.Getenv("CLICOLOR_FORCE"); force != "" && force != "0" {
 		return true
 	}
-	return isTerminal && env("CLICOLOR") != "0" && env("TERM") != "dumb"
+	return isTerminal && os.Getenv("CLICOLOR") != "0" && os.Getenv("TERM") != "dumb"
 }
 
 // InCI reports whether a CI system runs kbuild. Some of them provide a terminal that nobody
 // watches.
-func InCI(env func(string) string) bool {
-	v := env("CI")
+func InCI() bool {
+	v := os.Getenv("CI")
 	return v != "" && v != "0" && v != "false"
 }
 

@@ -20,10 +20,11 @@ func TestModes(t *testing.T) {
 		{mode: Auto, terminal: false, env: "TERM=xterm", want: Plain},
 		{mode: Auto, terminal: true, env: "TERM=dumb", want: Plain},
 		{mode: TTY, terminal: true, env: "TERM=dumb", want: Plain},
-		{mode: TTY, terminal: false, want: TTY},
-		{mode: None, terminal: true, want: None},
+		{mode: TTY, terminal: false, env: "TERM=xterm", want: TTY},
+		{mode: None, terminal: true, env: "TERM=xterm", want: None},
 	} {
-		if got := tc.mode.resolve(tc.terminal, environment(tc.env)); got != tc.want {
+		environment(t, tc.env)
+		if got := tc.mode.resolve(tc.terminal); got != tc.want {
 			t.Errorf("%q, terminal %v, %s: %q, want %q", tc.mode, tc.terminal, tc.env, got, tc.want)
 		}
 	}
@@ -52,7 +53,8 @@ func TestColor(t *testing.T) {
 		{flag: "always", terminal: true, env: []string{"CLICOLOR=0"}, want: true},
 		{flag: "auto", terminal: true, env: []string{"TERM=dumb"}, want: false},
 	} {
-		if got := Color(tc.flag, tc.terminal, environment(tc.env...)); got != tc.want {
+		environment(t, tc.env...)
+		if got := Color(tc.flag, tc.terminal); got != tc.want {
 			t.Errorf("--color=%s, terminal %v, %v: %v, want %v", tc.flag, tc.terminal, tc.env, got, tc.want)
 		}
 	}

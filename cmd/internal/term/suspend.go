@@ -22,20 +22,18 @@ func (p *Progress) heedSuspension(quit <-chan struct{}) {
 				return
 			case <-suspended:
 				if !orphaned() {
-					p.suspend(func() { unix.Kill(unix.Getpid(), unix.SIGSTOP) })
+					p.mu.Lock()
+					p.hide()
+					unix.Kill(unix.Getpid(), unix.SIGSTOP)
+					p.mu.Unlock()
 				}
 			}
 		}
 	}()
 }
 
-// suspend clears the live lines and calls stop. Afterwards they are drawn below the newer text.
-func (p *Progress) suspend(stop func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.live.draw(nil, nil, p.columns())
-	stop()
-}
+// hide clears the live lines. They are drawn again below the newer text. p.mu must be locked.
+func (p *Progress) hide() { p.live.draw(nil, nil, p.columns()) }
 
 // orphaned reports whether no shell could resume kbuild. That is so if the nearest ancestor in
 // another process group belongs to another session, or if there is none. The kernel does not stop
