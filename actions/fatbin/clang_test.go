@@ -72,7 +72,7 @@ func TestPlaceholderInHostCode(t *testing.T) {
 	apart := l.tail() == 0
 	text := `"` + strings.ReplaceAll(placeholder, "\n", `\n`) + `"`
 	for host, want := range map[string]string{
-		"const char *text = " + text + ";\n":               "something else than",
+		"const char *text = " + text + ";\n":               "want 1 pointers",
 		"const char *text() { return " + text + "; }\n":    "into its middle", // counted from the end of the instruction
 		"const char *text = " + text[:9] + text[10:] + ";": "",
 	} {
