@@ -31,12 +31,17 @@ func TestMain(m *testing.M) {
 		return
 	}
 	tooltest.Normalize()
-	var err error
-	if toolsDir, err = os.MkdirTemp("", "engine-"); err != nil {
+	dir, err := os.MkdirTemp("", "engine-")
+	if err != nil {
+		panic(err)
+	}
+	// A compiler's libraries are looked for beside its folder, which must not be /tmp itself.
+	toolsDir = filepath.Join(dir, "bin")
+	if err := os.Mkdir(toolsDir, 0o777); err != nil {
 		panic(err)
 	}
 	status := m.Run()
-	os.RemoveAll(toolsDir)
+	os.RemoveAll(dir)
 	os.Exit(status)
 }
 

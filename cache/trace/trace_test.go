@@ -158,6 +158,36 @@ func TestChanged(t *testing.T) {
 }
 
 // Many files are looked at from several goroutines, in chunks that cut through folders.
+// Other names that come and go in a folder do not matter to what must stay absent in it.
+func TestBusyFolder(t *testing.T) {
+	root := t.TempDir()
+	guard := cache.Observation{Path: root, Kind: cache.KindGuard, Absent: []string{"x.h"}}
+	tr := encoded(t, nil, "", []cache.Observation{guard})
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		for i := range 500 {
+			name := filepath.Join(root, fmt.Sprint(i))
+			os.Mkdir(name, 0o777)
+			os.Remove(name)
+		}
+	}()
+	for busy := true; busy; {
+		select {
+		case <-done:
+			busy = false
+		default:
+		}
+		if _, ok := tr.Rehash("", 0); !ok {
+			t.Fatal("a busy folder counts as changed")
+		}
+	}
+	write(t, filepath.Join(root, "x.h"), "")
+	if _, ok := tr.Rehash("", 0); ok {
+		t.Error("x.h is not noticed")
+	}
+}
+
 func TestManyFiles(t *testing.T) {
 	tr := newTree(t, 700)
 	if stat, _ := tr.changed(); stat != nil {
