@@ -143,7 +143,7 @@ func (d *Discovery) IsValid(a *graph.Action, rec *cache.Record) bool {
 func (d *Discovery) Changes(a *graph.Action, rec *cache.Record) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, f := range rec.Discovered {
-			if is, err := d.today(a, f.Path); (err != nil || is != f.Digest) && !yield(change(a, f.Path, err)) {
+			if change := d.change(a, f); change != "" && !yield(change) {
 				return
 			}
 		}
@@ -159,54 +159,43 @@ func (d *Discovery) Changes(a *graph.Action, rec *cache.Record) iter.Seq[string]
 	}
 }
 
-// change describes how something that a record discovered has changed; err is why it has no content
-// now.
-func change(a *graph.Action, name string, err error) string {
+// change describes how something that a record of a discovered has changed. It returns "" if it has
+// not. Files that an action writes only for other actions are never valid by name: another plan may
+// not have them.
+func (d *Discovery) change(a *graph.Action, f cache.FileDigest) (text string) {
+	name := f.Path
+	var is cache.Digest
+	var err error
 	if why, ok := strings.CutPrefix(name, neverMark); ok {
 		return "it runs each time: " + why
-	}
-	if macro, ok := strings.CutPrefix(name, macroMark); ok {
-		return macro + " changed, and the text spells it (CUB and Thrust do): give the gencode an arch_list to keep it the same"
-	}
-	if w, ok := weakInput(a, name); ok {
+	} else if macro, ok := strings.CutPrefix(name, macroMark); ok {
+		is = macroValue(a, macro)
+		text = macro + " changed, and the text spells it (CUB and Thrust do): give the gencode an arch_list to keep it the same"
+	} else if name == folderMark {
+		is = d.placed().Digest
+		text = "the project is in another folder, and something that the command read names the first one"
+	} else if name == loaderMark {
+		is, _ = d.loader.conf()
+	} else if files, ok := sameFiles(name); ok {
+		is, err = d.whichAreOne(files)
+		text = "the time stamps of " + strings.Join(files, ", ") + " changed: headers with #pragma once and the same content count as one by them"
+	} else if w, ok := weakInput(a, name); ok {
 		name = w
+		is, err = d.Digest(w)
+	} else if strings.HasPrefix(name, weakMark) || d.IsIntermediate(name) {
+		err = fs.ErrNotExist
+	} else {
+		is, err = d.Digest(name)
 	}
-	if name == folderMark {
-		return "the project is in another folder, and something that the command read names the first one"
-	}
-	if files, ok := sameFiles(name); ok {
-		return "the time stamps of " + strings.Join(files, ", ") + " changed: headers with #pragma once and the same content count as one by them"
-	}
-	if err != nil {
+	switch {
+	case err == nil && is == f.Digest:
+		return ""
+	case text == "" && err != nil:
 		return name + " is gone"
+	case text == "":
+		return name + " changed"
 	}
-	return name + " changed"
-}
-
-// today returns the current digest of what a record of a discovered, by its name in the record.
-// Files that an action writes only for other actions are never valid by name: another plan may not
-// have them.
-func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
-	if m, ok := strings.CutPrefix(name, macroMark); ok {
-		return macroValue(a, m), nil
-	}
-	if w, ok := weakInput(a, name); ok {
-		return d.Digest(w)
-	}
-	if name == loaderMark {
-		digest, _ := d.loader.conf()
-		return digest, nil
-	}
-	if name == folderMark {
-		return d.placed().Digest, nil
-	}
-	if files, ok := sameFiles(name); ok {
-		return d.whichAreOne(files)
-	}
-	if strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || d.IsIntermediate(name) {
-		return cache.Digest{}, fs.ErrNotExist
-	}
-	return d.Digest(name)
+	return text
 }
 
 // StillAbsent reports whether, on a fresh listing, no file has appeared that a command with that

@@ -357,114 +357,91 @@ func words(body string) (macros, quoted, angled []string) {
 	return macros, quoted, angled
 }
 
-// macroNames finds the files that __has_include queries through macros: macros that expand to a
-// name, and macros that pass a parameter to __has_include.
-type macroNames struct {
-	lines   []directive
-	defs    map[string][]directive
-	flags   []string        // of the command and its environment
-	askers  map[string]bool // macros that pass their argument to __has_include
-	seen    map[string]bool
-	names   []string
-	unknown string // a macro whose expansion is not followed
-}
-
-// namesThroughMacros returns the names that files pass to __has_include. files are absolute paths;
-// unknown is a macro whose expansion is not known.
+// namesThroughMacros returns the names that files pass to __has_include through macros: macros that
+// expand to a name, and macros that pass a parameter to it. files are absolute paths, flags those of
+// the command and its environment. unknown is a macro whose expansion is not known.
 func namesThroughMacros(files []string, flags []string) (names []string, unknown string) {
-	m := macroNames{defs: map[string][]directive{}, flags: flags, askers: map[string]bool{}, seen: map[string]bool{}}
+	var lines []directive
+	defs := map[string][]directive{}
 	for _, f := range files {
 		for _, d := range directivesOf(f) {
-			m.lines = append(m.lines, d)
+			lines = append(lines, d)
 			if d.name != "" {
-				m.defs[d.name] = append(m.defs[d.name], d)
+				defs[d.name] = append(defs[d.name], d)
 			}
 		}
 	}
-	m.asker(hasInclude)
-	return m.names, m.unknown
-}
-
-// asker collects all operands of a macro, or of __has_include.
-func (m *macroNames) asker(name string) {
-	if m.askers[name] {
-		return
+	type text struct {
+		body   string
+		params []string // of the macro that body is an operand in
+		of     string   // that macro; or the macro that expands to body
 	}
-	m.askers[name] = true
-	for _, d := range m.lines {
-		text := []byte(d.body)
-		for at := range wordsIn(text, name) {
-			if name != hasInclude && (at < len(name) || d.body[at-len(name):at] != name) {
-				continue // a longer word
+	askers := []string{hasInclude} // and macros that pass their argument to it
+	expanded := map[string]bool{}
+	for i := 0; i < len(askers); i++ {
+		name := askers[i]
+		var texts []text // operands of name, and what their macros expand to
+		for _, d := range lines {
+			body := []byte(d.body)
+			for at := range wordsIn(body, name) {
+				if name != hasInclude && (at < len(name) || d.body[at-len(name):at] != name) {
+					continue // a longer word
+				}
+				file, rest := operand(body[at:])
+				if file != "" {
+					names = append(names, file)
+				} else if rest != "" {
+					texts = append(texts, text{rest, d.params, d.name})
+				} else if d.name != "" && !strings.HasPrefix(d.name, hasInclude) && !slices.Contains(askers, d.name) {
+					askers = append(askers, d.name) // #define ASK __has_include
+				}
 			}
-			file, rest := operand(text[at:])
-			if file != "" {
-				m.names = append(m.names, file)
+		}
+		operands := len(texts)
+		for k := 0; k < len(texts); k++ {
+			t := texts[k]
+			macros, quoted, angled := words(t.body)
+			if k >= operands && len(quoted)+len(angled) == 0 && strings.ContainsAny(t.body, "<\"") {
+				unknown = t.of
 			}
-			if rest != "" {
-				m.operand(rest, d)
-			} else if file == "" && d.name != "" && !strings.HasPrefix(d.name, hasInclude) {
-				m.asker(d.name) // #define ASK __has_include
+			names = append(append(names, quoted...), angled...)
+			for _, f := range angled { // its words may be macros in turn
+				inside, _, _ := words(f)
+				for _, w := range inside {
+					defined := slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, "-D"+w) })
+					if defs[w] != nil || defined || w == "linux" || w == "unix" || w == "i386" {
+						unknown = w
+					}
+				}
 			}
-		}
-	}
-}
-
-// operand collects the names in an operand within a directive.
-func (m *macroNames) operand(text string, in directive) {
-	macros, quoted, angled := words(text)
-	m.literals(quoted, angled)
-	for _, w := range macros {
-		if in.name != "" && slices.Contains(in.params, w) {
-			m.asker(in.name)
-		} else {
-			m.resolve(w)
-		}
-	}
-}
-
-// resolve collects the names in the definitions of a macro.
-func (m *macroNames) resolve(name string) {
-	if m.seen[name] {
-		return
-	}
-	m.seen[name] = true
-	var bodies []string
-	for _, d := range m.defs[name] {
-		if d.call && strings.ContainsAny(d.body, "#<\"") || strings.Contains(d.body, "##") {
-			m.unknown = name
-		}
-		bodies = append(bodies, d.body)
-	}
-	for _, f := range m.flags {
-		if value, ok := strings.CutPrefix(f, name+"="); ok { // -D NAME=VALUE
-			bodies = append(bodies, strings.ReplaceAll(value, `\`, ""))
-		} else if _, value, ok := strings.Cut(f, "-D"+name+"="); ok {
-			bodies = append(bodies, strings.ReplaceAll(value, `\`, ""))
-		}
-	}
-	for _, body := range bodies {
-		macros, quoted, angled := words(body)
-		if len(quoted)+len(angled) == 0 && strings.ContainsAny(body, "<\"") {
-			m.unknown = name
-		}
-		m.literals(quoted, angled)
-		for _, w := range macros {
-			m.resolve(w)
-		}
-	}
-}
-
-// literals records names. Words in a macro's <...> may be macros in turn.
-func (m *macroNames) literals(quoted, angled []string) {
-	for _, f := range angled {
-		macros, _, _ := words(f)
-		for _, w := range macros {
-			defined := slices.ContainsFunc(m.flags, func(f string) bool { return strings.Contains(f, "-D"+w) })
-			if m.defs[w] != nil || defined || w == "linux" || w == "unix" || w == "i386" {
-				m.unknown = w
+			for _, w := range macros {
+				if slices.Contains(t.params, w) {
+					if !slices.Contains(askers, t.of) {
+						askers = append(askers, t.of)
+					}
+					continue
+				}
+				if expanded[w] {
+					continue
+				}
+				expanded[w] = true
+				for _, d := range defs[w] {
+					if d.call && strings.ContainsAny(d.body, "#<\"") || strings.Contains(d.body, "##") {
+						unknown = w
+					}
+					texts = append(texts, text{body: d.body, of: w})
+				}
+				for _, f := range flags {
+					value, ok := strings.CutPrefix(f, w+"=") // of the environment
+					if !ok {
+						_, value, ok = strings.Cut(f, "-D"+w+"=")
+					}
+					if ok {
+						texts = append(texts, text{body: strings.ReplaceAll(value, `\`, ""), of: w})
+					}
+				}
 			}
 		}
 	}
-	m.names = append(append(m.names, quoted...), angled...)
+	return names, unknown
 }
