@@ -16,7 +16,7 @@ type jobsFlag int
 func (j *jobsFlag) UnmarshalText(text []byte) error {
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no number of processes; write 1 or more, or leave -j out for one for each processor", text)
+		return fmt.Errorf("%q is not a number of processes; write 1 or more, or leave -j out for one for each processor", text)
 	}
 	*j = jobsFlag(n)
 	return nil
@@ -29,7 +29,7 @@ type failuresFlag int
 func (k *failuresFlag) UnmarshalText(text []byte) error {
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is no number of failures; write 1 or more, or 0 to go on whatever fails", text)
+		return fmt.Errorf("%q is not a number of failures; write 1 or more, or 0 to go on whatever fails", text)
 	}
 	*k = failuresFlag(n)
 	return nil
@@ -42,7 +42,7 @@ type loadFlag float64
 func (l *loadFlag) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
-		return fmt.Errorf("%q is no load average; write a number such as 3.5", text)
+		return fmt.Errorf("%q is not a load average; write a number such as 3.5", text)
 	}
 	*l = loadFlag(n)
 	return nil
@@ -69,7 +69,7 @@ func (m *sizeFlag) UnmarshalText(text []byte) error {
 		*m = sizeFlag{bytes: n}
 		return nil
 	}
-	return fmt.Errorf(`%q is no size; write for example 8GiB, 512MiB, a number of bytes, or 50%% of what there is`, s)
+	return fmt.Errorf(`%q is not a size; write for example 8GiB, 512MiB, a number of bytes, or 50%% of what there is`, s)
 }
 
 // memFlag is the value of --mem. It rejects sizes that no compiler can work with, and shares over

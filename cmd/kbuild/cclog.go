@@ -183,7 +183,7 @@ func (c *cli) linkCompilers(dir string) error {
 			continue
 		}
 		if info, err := os.Lstat(link); err == nil && info.Mode()&fs.ModeSymlink == 0 {
-			return fmt.Errorf("%s is no link: it stays, and nothing was made in its place", link)
+			return fmt.Errorf("%s exists and is not a link; it is kept", link)
 		}
 		os.Remove(link)
 		if err := os.Symlink(program, link); err != nil {

@@ -21,7 +21,7 @@ import (
 
 // ofAll returns the limits that the user sets for all kbuild processes. 0 means not set.
 func (c *cli) ofAll() (l broker.Limits) {
-	warn := func(name string, err error) { c.say("kbuild: warning: %s: %v; taking what is usual", name, err) }
+	warn := func(name string, err error) { c.say("kbuild: warning: %s: %v; using the default", name, err) }
 	if text := os.Getenv("KBUILD_JOBS"); text != "" {
 		var jobs jobsFlag
 		if err := jobs.UnmarshalText([]byte(text)); err != nil {

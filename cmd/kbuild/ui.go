@@ -63,7 +63,7 @@ func (c *cli) patience() time.Duration {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		c.say("kbuild: warning: %s: %q is no time, such as 1.5s or 1m; taking what is usual", name, text)
+		c.say("kbuild: warning: %s: %q is not a duration such as 1.5s or 1m; using the default", name, text)
 		return 0
 	}
 	return d

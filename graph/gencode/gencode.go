@@ -60,7 +60,7 @@ func Parse(s string) (Code, error) {
 	if m := gfxRE().FindStringSubmatch(s); m != nil {
 		return Code{Kind: GFX, Name: m[1], Feature: m[2]}, nil
 	}
-	return Code{}, fmt.Errorf("%q is no architecture; write sm_80 (SASS), compute_80 (PTX), lto_80 (LTO-IR), gfx90a, gfx11-generic or amdgcnspirv (HIP), or native, all, all-major", s)
+	return Code{}, fmt.Errorf("%q is not an architecture; write sm_80 (SASS), compute_80 (PTX), lto_80 (LTO-IR), gfx90a, gfx11-generic or amdgcnspirv (HIP), or native, all, all-major", s)
 }
 
 // String returns the code as a manifest spells it.

@@ -136,7 +136,7 @@ func Find(dir, root string, ui UI) (*Build, error) {
 	case exists(dir, commandsFile):
 		return readCommands(filepath.Join(dir, commandsFile), root)
 	}
-	return nil, fmt.Errorf("--from %s is no build tree: CMakeCache.txt, .cmake/api and %s were looked for. Run cmake there first, or name a compile_commands.json", dir, commandsFile)
+	return nil, fmt.Errorf("--from %s is not a build tree: CMakeCache.txt, .cmake/api and %s were looked for. Run cmake there first, or name a compile_commands.json", dir, commandsFile)
 }
 
 func exists(dir, name string) bool {

@@ -300,7 +300,7 @@ executable "m" {
   sources = ["m.cpp"]
 }
 `,
-		[]string{`--jobs: "many" is no number of processes; write 1 or more, or leave -j out for one for each processor`}},
+		[]string{`--jobs: "many" is not a number of processes; write 1 or more, or leave -j out for one for each processor`}},
 	{`output-folder`, ``, `executable "m" {
   sources     = ["m.cpp"]
   output_name = "tools/m"
