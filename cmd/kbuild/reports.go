@@ -19,9 +19,6 @@ func (c *cli) forGitHub() bool {
 // reports reports whether compiler messages must be collected for a machine-readable report.
 func (c *cli) reports() bool { return c.SARIF != "" || c.JUnit != "" || c.forGitHub() }
 
-// gitHubWorkspace returns the folder of the checkout.
-func gitHubWorkspace() string { return os.Getenv("GITHUB_WORKSPACE") }
-
 // annotate writes diagnostics as GitHub annotations.
 func (c *cli) annotate(diags manifest.Diagnostics) {
 	if !c.forGitHub() {
@@ -39,7 +36,7 @@ func (c *cli) annotate(diags manifest.Diagnostics) {
 		if d.Detail != "" {
 			a.Text += "\n" + d.Detail
 		}
-		c.err.Write(report.Annotate(root, gitHubWorkspace(), a))
+		c.err.Write(report.Annotate(root, os.Getenv("GITHUB_WORKSPACE"), a))
 	}
 }
 
@@ -49,7 +46,7 @@ func (c *cli) writeReports() error {
 		return nil
 	}
 	if c.forGitHub() {
-		c.err.Write(c.reported.GitHub(gitHubWorkspace()))
+		c.err.Write(c.reported.GitHub(os.Getenv("GITHUB_WORKSPACE")))
 	}
 	var errs []error
 	for _, f := range []struct {

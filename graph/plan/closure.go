@@ -17,26 +17,21 @@ type walker struct {
 
 // closure returns the transitive dependencies of t, each once, dependents before their
 // dependencies.
-func (w *walker) closure(t *target) []*target {
-	return w.walk(t, func(*target) bool { return true }, func(*target) bool { return false })
-}
+func (w *walker) closure(t *target) []*target { return w.walk(t, false) }
 
 // exporters returns the members of closure that export something. It omits some that export only
 // what an earlier dependent of theirs exports.
-func (w *walker) exporters(t *target) []*target {
-	return w.walk(t, func(u *target) bool { return len(u.include)+len(u.headers) > 0 || u.Embed != nil }, isLast)
-}
+func (w *walker) exporters(t *target) []*target { return w.walk(t, true) }
 
-// walk returns the members of closure for which take returns true, in the order of closure. It
-// omits some that are reachable only through targets for which stop returns true.
-func (w *walker) walk(t *target, take, stop func(*target) bool) []*target {
+// walk returns closure or exporters, in the order of closure.
+func (w *walker) walk(t *target, exporting bool) []*target {
 	w.round++
 	t.round = w.round
 	var post []*target
 	stopped := stops{round: w.round}
 	var visit func(u *target)
 	visit = func(u *target) {
-		if u != t && stop(u) {
+		if u != t && exporting && isLast(u) {
 			stopped.add(u)
 		} else {
 			for i := len(u.deps) - 1; i >= 0; i-- {
@@ -46,7 +41,7 @@ func (w *walker) walk(t *target, take, stop func(*target) bool) []*target {
 				}
 			}
 		}
-		if u != t && take(u) {
+		if u != t && (!exporting || len(u.include)+len(u.headers) > 0 || u.Embed != nil) {
 			post = append(post, u)
 		}
 	}
