@@ -22,6 +22,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -199,7 +200,7 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 		r.CUDA.Accepts, _ = manifest.ParseConstraint(tc.Version) // nil if there is none
 		w.toolkit(p, &r.CUDA)
 	}
-	r.Needs(p)
+	r.Needs.Add(p)
 	r.Libs = librariesOf(p)
 	return r
 }
@@ -319,7 +320,7 @@ func (w *Workspace) Doctor(ctx context.Context) (list []find.Finding, err error)
 	if err != nil {
 		return nil, err
 	}
-	r := probe.Request{Root: w.Manifest.Dir, Env: w.Env.Get, NeedCUDA: true}
+	r := probe.Request{Root: w.Manifest.Dir, Env: w.Env.Get, Needs: vendors.Needs{NeedCUDA: true}}
 	p, diags := manifest.Load(w.Manifest)
 	if !diags.HasErrors() {
 		r = w.Request(p)
@@ -330,7 +331,7 @@ func (w *Workspace) Doctor(ctx context.Context) (list []find.Finding, err error)
 		return list, nil // nothing can be probed
 	}
 	if !diags.HasErrors() {
-		for _, v := range w.storedSplitFailures(probe.Fingerprint(facts, w.keyEnv())) {
+		for _, v := range w.storedSplitFailures(facts.Fingerprint(w.keyEnv())) {
 			list = append(list, find.Finding{Status: find.Warns, What: "misparsed", Text: v.String()})
 		}
 	}

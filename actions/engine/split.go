@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
-	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -23,7 +22,7 @@ import (
 // may print it as earlier ones did.
 type splitFailure struct {
 	Kbuild string `json:"kbuild"` // the digest of the program
-	Tools  string `json:"tools"`  // probe.Fingerprint
+	Tools  string `json:"tools"`  // vendors.Installed.Fingerprint
 	execute.SplitFailure
 }
 
@@ -67,7 +66,7 @@ func (f splitFailure) String() string {
 // build found. Otherwise the build might find the same one again and again.
 func (b *build) useSplitFailures(p *Project) {
 	p.SplitFailures = map[string]string{}
-	for _, f := range b.storedSplitFailures(probe.Fingerprint(p.Facts, b.keyEnv())) {
+	for _, f := range b.storedSplitFailures(p.Facts.Fingerprint(b.keyEnv())) {
 		p.SplitFailures[f.Question] = f.String()
 	}
 	maps.Copy(p.SplitFailures, b.splitFailures)
@@ -79,7 +78,7 @@ func (b *build) useSplitFailures(p *Project) {
 // noteSplitFailures stores the split failures that a run found. The outcome is that the build must
 // plan again if one of them is new to this build.
 func (b *build) noteSplitFailures(p *Project, t *Tree) (out outcome, err error) {
-	id := probe.Fingerprint(p.Facts, b.keyEnv())
+	id := p.Facts.Fingerprint(b.keyEnv())
 	var found []splitFailure
 	for _, m := range t.runner.SplitFailures() {
 		if _, known := p.SplitFailures[m.Question]; known {

@@ -58,7 +58,7 @@ func TestWithBundleIsTheCompilers(t *testing.T) {
 		l.clang(append(flags, "--offload-arch=gfx906", "--offload-arch=gfx90a:xnack-", "-cuid=1", "-c", "step.hip", "-o", "whole.o")...)
 		want := l.read("whole.o")
 		bundle := contentOf(t, want, bundleSection)
-		got, err := HIPBundle.Fill(l.host(flags...), placeholder, bundle[:len(bundle)-tail])
+		got, err := BundleCode.Fill(l.host(flags...), placeholder, bundle[:len(bundle)-tail])
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: not the object that the compiler makes of the bundle: %v", mode, err)
 		}
@@ -80,7 +80,7 @@ func TestPlaceholderInHostCode(t *testing.T) {
 			want = ""
 		}
 		l.write("step.hip", append(testdata(t, "step.hip"), host...))
-		if _, err := HIPBundle.Fill(l.host(), placeholder, bundleMagic); !strings.Contains(fmt.Sprint(err), cmp.Or(want, "<nil>")) {
+		if _, err := BundleCode.Fill(l.host(), placeholder, bundleMagic); !strings.Contains(fmt.Sprint(err), cmp.Or(want, "<nil>")) {
 			t.Errorf("%s%v, want %s", host, err, want)
 		}
 	}

@@ -32,10 +32,10 @@ var (
 // The places of final HIP code, of final CUDA code (for nvcc's objects, see WithFatbin), and of
 // relocatable code of the new offload driver.
 var (
-	HIPBundle = ClangPlace{"bundle of device code", [][]byte{bundleMagic, compressedBundleMagic},
+	BundleCode = ClangPlace{"bundle of device code", [][]byte{bundleMagic, compressedBundleMagic},
 		bundleSection, bundlesWrapper, bundleAlign}
-	CUDAFatbin = ClangPlace{"fatbin", [][]byte{fatbinMagic}, finalSection, wrapperSection, 8}
-	Offloading = ClangPlace{"offload binary", [][]byte{offloadMagic}, offloadingSection, "", 8}
+	CUDACode    = ClangPlace{"fatbin", [][]byte{fatbinMagic}, finalSection, wrapperSection, 8}
+	OffloadCode = ClangPlace{"offload binary", [][]byte{offloadMagic}, offloadingSection, "", 8}
 )
 
 // Fill puts device code into an object that clang compiled with a placeholder instead. The host

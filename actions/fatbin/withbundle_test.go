@@ -16,7 +16,7 @@ func TestWithBundle(t *testing.T) {
 		if version == "15" {
 			bundle = bundle[:len(bundle)-1]
 		}
-		got, err := HIPBundle.Fill(host, placeholder, bundle)
+		got, err := BundleCode.Fill(host, placeholder, bundle)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("clang %s: not the object that the compiler makes of the bundle: %v", version, err)
 		}
@@ -27,7 +27,7 @@ func TestWithBundle(t *testing.T) {
 func TestWithBundleOfAnyLength(t *testing.T) {
 	host, bundle := testdata(t, "hiphost19.o"), []byte("CCOB, of some length")
 	for len(bundle) < 2*bundleAlign {
-		got, err := HIPBundle.Fill(host, placeholder, bundle)
+		got, err := BundleCode.Fill(host, placeholder, bundle)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestWithBundleOfAnyLength(t *testing.T) {
 }
 
 // placed is an object with the placeholder and whatever a test adds.
-func placed(change func(*objectWriter, *[]symbol)) []byte { return HIPBundle.placed(change) }
+func placed(change func(*objectWriter, *[]symbol)) []byte { return BundleCode.placed(change) }
 
 func (p ClangPlace) placed(change func(*objectWriter, *[]symbol)) []byte {
 	w := objectWriter{machine: elf.EM_X86_64}
@@ -72,11 +72,11 @@ func TestWithBundleErrors(t *testing.T) {
 	resize := func(section int, content []byte) []byte {
 		return changed(func(w *objectWriter) { w.contents[section], w.sections[section].Size = content, uint64(len(content)) })
 	}
-	if out, err := HIPBundle.Fill(testdata(t, "whole.o"), placeholder, bundle); err != nil || !bytes.Equal(out, testdata(t, "whole.o")) {
+	if out, err := BundleCode.Fill(testdata(t, "whole.o"), placeholder, bundle); err != nil || !bytes.Equal(out, testdata(t, "whole.o")) {
 		t.Error("an object without kernels does not stay as it is:", err)
 	}
 	literal := placed(nothing)
-	if _, err := HIPBundle.Fill(literal, placeholder, bundle); err != nil {
+	if _, err := BundleCode.Fill(literal, placeholder, bundle); err != nil {
 		t.Fatal("the object that the others are made of:", err)
 	}
 	tests := []struct {
@@ -106,7 +106,7 @@ func TestWithBundleErrors(t *testing.T) {
 		}), bundle},
 	}
 	for _, tt := range tests {
-		_, err := HIPBundle.Fill(tt.object, placeholder, tt.bundle)
+		_, err := BundleCode.Fill(tt.object, placeholder, tt.bundle)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 		}
@@ -116,21 +116,21 @@ func TestWithBundleErrors(t *testing.T) {
 // A fatbin takes the place of the placeholder in CUDA that clang compiled, and in no other object.
 func TestWithClangFatbin(t *testing.T) {
 	fatbin := append(bytes.Clone(fatbinMagic), "and the rest"...)
-	cuda := CUDAFatbin.placed(func(*objectWriter, *[]symbol) {})
-	got, err := CUDAFatbin.Fill(cuda, placeholder, fatbin)
+	cuda := CUDACode.placed(func(*objectWriter, *[]symbol) {})
+	got, err := CUDACode.Fill(cuda, placeholder, fatbin)
 	if err != nil || !bytes.Equal(contentOf(t, got, finalSection), fatbin) {
 		t.Errorf("not placed: %v", err)
 	}
 	sameButFor(t, finalSection, cuda, got)
 	hip := placed(func(*objectWriter, *[]symbol) {})
-	if out, err := CUDAFatbin.Fill(hip, placeholder, fatbin); err != nil || !bytes.Equal(out, hip) {
+	if out, err := CUDACode.Fill(hip, placeholder, fatbin); err != nil || !bytes.Equal(out, hip) {
 		t.Errorf("an object without a place for a fatbin is not as it was: %v", err)
 	}
 	for what, give := range map[string]func() ([]byte, error){
-		"no fatbin":                    func() ([]byte, error) { return CUDAFatbin.Fill(cuda, placeholder, bundleMagic) },
-		"want exactly the placeholder": func() ([]byte, error) { return CUDAFatbin.Fill(got, placeholder, fatbin) },
+		"no fatbin":                    func() ([]byte, error) { return CUDACode.Fill(cuda, placeholder, bundleMagic) },
+		"want exactly the placeholder": func() ([]byte, error) { return CUDACode.Fill(got, placeholder, fatbin) },
 		"want 1 pointers": func() ([]byte, error) {
-			return CUDAFatbin.Fill(CUDAFatbin.placed(func(w *objectWriter, _ *[]symbol) {
+			return CUDACode.Fill(CUDACode.placed(func(w *objectWriter, _ *[]symbol) {
 				w.addRelocations(".rela.data", 2, 0, []relocation{{offset: 0, kind: 1, symbol: 1}})
 			}), placeholder, fatbin)
 		},
@@ -148,7 +148,7 @@ func FuzzWithBundle(f *testing.F) {
 	}
 	f.Add(placed(func(*objectWriter, *[]symbol) {}))
 	f.Fuzz(func(t *testing.T, object []byte) {
-		out, err := HIPBundle.Fill(object, placeholder, bundleMagic)
+		out, err := BundleCode.Fill(object, placeholder, bundleMagic)
 		if err != nil {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 func TestWithOffloading(t *testing.T) {
 	for _, version := range []string{"19", "23"} {
 		host, want := testdata(t, "offhost"+version+".o"), testdata(t, "offwhole"+version+".o")
-		got, err := Offloading.Fill(host, placeholder, contentOf(t, want, offloadingSection))
+		got, err := OffloadCode.Fill(host, placeholder, contentOf(t, want, offloadingSection))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("clang %s: not the object that the compiler makes of the code: %v", version, err)
 		}
@@ -28,7 +28,7 @@ func TestWithOffloadingErrors(t *testing.T) {
 		w.addSymbols([]symbol{{info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_SECTION), section: 1}})
 		return w.bytes()
 	}
-	if _, err := Offloading.Fill(placed(func(*objectWriter) {}), placeholder, code); err != nil {
+	if _, err := OffloadCode.Fill(placed(func(*objectWriter) {}), placeholder, code); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -48,7 +48,7 @@ func TestWithOffloadingErrors(t *testing.T) {
 		}), code},
 		{"no ELF object", nil, code},
 	} {
-		if _, err := Offloading.Fill(tt.object, placeholder, tt.code); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := OffloadCode.Fill(tt.object, placeholder, tt.code); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, want %q", err, tt.want)
 		}
 	}
@@ -60,7 +60,7 @@ func FuzzWithOffloading(f *testing.F) {
 		f.Add(testdata(f, name))
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
-		out, err := Offloading.Fill(object, placeholder, offloadMagic)
+		out, err := OffloadCode.Fill(object, placeholder, offloadMagic)
 		if err != nil {
 			return
 		}

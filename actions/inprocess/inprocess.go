@@ -111,11 +111,11 @@ func join(w Work) error {
 	var out []byte
 	switch {
 	case strings.HasSuffix(w.Inputs[1], clang.BundleCode):
-		out, err = fatbin.HIPBundle.Fill(host, clang.Placeholder, code)
+		out, err = fatbin.BundleCode.Fill(host, clang.Placeholder, code)
 	case strings.HasSuffix(w.Inputs[1], clang.CUDACode):
-		out, err = fatbin.CUDAFatbin.Fill(host, clang.Placeholder, code)
+		out, err = fatbin.CUDACode.Fill(host, clang.Placeholder, code)
 	case strings.HasSuffix(w.Inputs[1], clang.OffloadCode):
-		out, err = fatbin.Offloading.Fill(host, clang.Placeholder, code)
+		out, err = fatbin.OffloadCode.Fill(host, clang.Placeholder, code)
 	default:
 		out, err = fatbin.WithFatbin(host, code)
 	}

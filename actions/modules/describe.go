@@ -64,7 +64,7 @@ func describe(file []byte) (modinfo.Artifact, error) {
 	case has(bitcodeMagic):
 		return modinfo.Artifact{Kind: "bitcode"}, nil
 	case has(compressedBundleMagic):
-		return modinfo.Artifact{}, errors.New("it is a compressed bundle of HIP code; make one without --offload-compress")
+		return modinfo.Artifact{}, errors.New("it is a compressed bundle of AMD code; make one without --offload-compress")
 	}
 	p, err := readPTX(file)
 	if err != nil {

@@ -38,7 +38,7 @@ type ptxSymbol struct {
 func readPTX(text []byte) (*ptx, error) {
 	s := &scanner{text: strings.TrimRight(string(text), "\x00")}
 	if s.next() != ".version" {
-		return nil, errors.New("it is no cubin, fatbin, LTO-IR, PTX or HIP code object")
+		return nil, errors.New("it is no cubin, fatbin, LTO-IR, PTX or AMD code object")
 	}
 	p := &ptx{version: s.next()}
 	var linking []string

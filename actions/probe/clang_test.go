@@ -2,6 +2,7 @@ package probe
 
 import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,7 +19,7 @@ func TestRealClang(t *testing.T) {
 	if tooltest.ClangMajor(t) > 15 {
 		unknown = "sm_100"
 	}
-	r := Request{NeedCUDA: true, CUDA: find.Wanted{Compiler: name}, Env: os.Getenv}
+	r := Request{Needs: vendors.Needs{NeedCUDA: true, CUDA: find.Wanted{Compiler: name}}, Env: os.Getenv}
 	f := collect(t, r)
 	if f.CUDA == nil || f.CUDA.Clang == nil {
 		t.Fatal(f.CUDAError)

@@ -1,15 +1,13 @@
 package probe
 
 import (
-	"cmp"
+	"context"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
@@ -25,11 +23,14 @@ func (r *Request) ForCommand(c *host.Command, dir string) (absent []string, err 
 	case "nvcc":
 		r.CUDA.Compiler, r.NeedCUDA, known = compiler, true, onlyStarts(compiler)
 		err = r.checkNVCCOptions()
-	case "hip":
-		r.HIP.Compiler, r.NeedAMD, known = compiler, true, isROCmScript(compiler)
-		absent, err = r.checkHIPPlatform(compiler, dir)
-	default:
+	case "cxx":
 		r.CUDA.HostCompiler = compiler
+	default:
+		f, _ := newFinder(context.Background(), *r)
+		for _, name := range run.Names(run.Launched) {
+			f.Env[name] = r.Env(name)
+		}
+		absent, known, err = r.Launched(f, compiler, dir)
 	}
 	if err == nil && !known && IsScript(compiler) {
 		err = fmt.Errorf("%s is a script, which may ask for any variable", compiler)
@@ -52,42 +53,6 @@ func (r *Request) checkNVCCOptions() error {
 		}
 	}
 	return nil
-}
-
-// checkHIPPlatform returns an error if the environment adds options, or if hipcc may not compile for
-// AMD. Without HIP_PLATFORM, hipcc compiles for NVIDIA if it finds an nvcc and no clang.
-func (r *Request) checkHIPPlatform(compiler, dir string) (absent []string, err error) {
-	for _, name := range []string{"HIPCC_COMPILE_FLAGS_APPEND", "HIP_COMPILE_CXX_AS_HIP"} {
-		if r.Env(name) != "" {
-			return nil, fmt.Errorf("%s is set", name)
-		}
-	}
-	switch platform := r.Env("HIP_PLATFORM"); {
-	case !isHipcc(compiler) || platform == "amd":
-		return nil, nil
-	case platform != "":
-		return nil, fmt.Errorf("HIP_PLATFORM is %q", platform)
-	}
-	toolkit := cmp.Or(r.Env("CUDA_PATH"), "/usr/local/cuda")
-	for _, d := range append(filepath.SplitList(r.Env("PATH")), filepath.Join(toolkit, "bin")) {
-		file := cache.Absolute(dir, filepath.Join(d, "nvcc"))
-		if exists(file) {
-			return nil, fmt.Errorf("hipcc may compile for NVIDIA, since there is %s: "+
-				"set HIP_PLATFORM=amd", file)
-		}
-		absent = append(absent, file)
-	}
-	return absent, nil
-}
-
-// isHipcc reports whether a file is hipcc, with any version in its name.
-func isHipcc(file string) bool { return strings.HasPrefix(filepath.Base(file), "hipcc") }
-
-// isROCmScript reports whether a file is ROCm's script hipcc. That script reads only variables that
-// are in keys. Another script may be in its place.
-func isROCmScript(file string) bool {
-	real, err := filepath.EvalSymlinks(file)
-	return err == nil && isHipcc(file) && exists(filepath.Join(filepath.Dir(real), "hipvars.pm"))
 }
 
 // onlyStarts reports whether a script only starts another program with all its arguments, as

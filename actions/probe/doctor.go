@@ -25,17 +25,7 @@ func Doctor(ctx context.Context, r Request) (list []find.Finding, facts plan.Fac
 	add := func(status, what, text string) {
 		list = append(list, find.Finding{Status: status, What: what, Text: text})
 	}
-	if facts.CUDA != nil {
-		list = append(list, nvcc.Doctor(f, r.CUDA, facts.CUDA)...)
-	} else if r.NeedCUDA {
-		add(find.Fails, "CUDA toolkit", facts.CUDAError)
-	}
-	if facts.HIP != nil {
-		list = append(list, facts.HIP.Doctor()...)
-	} else if r.NeedAMD {
-		add(find.Fails, "HIP compiler", facts.HIPError)
-	}
-	list = append(list, find.Check("C++ compiler", facts.CXX.Error, find.Described(facts.CXX)),
+	list = append(r.Needs.Doctor(f, &facts.Installed), find.Check("C++ compiler", facts.CXX.Error, find.Described(facts.CXX)),
 		find.Check("C compiler", facts.CC.Error, find.Described(facts.CC)),
 		find.Check("archiver", facts.AR.Error, find.Described(facts.AR)))
 	if lto := facts.HostLTO; lto.Error != "" {

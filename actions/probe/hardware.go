@@ -15,6 +15,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // gpus queries nvidia-smi for the GPUs of this machine.
@@ -112,8 +113,8 @@ func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
 		option = []string{"-mcpu=native"}
 	}
 	compilers := []string{f.CXX.Path, f.CC.Path}
-	if f.HIP != nil {
-		compilers = append(compilers, f.HIP.Clang.Path)
+	for _, tc := range f.Toolchains(&manifest.Project{}) {
+		compilers = append(compilers, tc.Info().CXX.Path)
 	}
 	slices.Sort(compilers)
 	h := sha256.New()

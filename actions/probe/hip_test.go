@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // rocmDir is a ROCm whose programs are scripts. hipcc prints the clang command that it makes and
@@ -52,7 +52,7 @@ echo ' "DIR/llvm/clang-offload-bundler" "-output=x"'
 
 func collectHIP(t *testing.T, vars map[string]string) (*hip.Compiler, string) {
 	t.Helper()
-	f, _, err := Collect(t.Context(), Request{NeedAMD: true, Env: env(vars)})
+	f, _, err := Collect(t.Context(), Request{Needs: vendors.Needs{NeedAMD: true}, Env: env(vars)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestHIPVersions(t *testing.T) {
 	for _, tt := range []struct{ want, driver, path string }{
 		{"", old, old}, {"15", old, old}, {"21", recent, recent},
 	} {
-		r := Request{NeedAMD: true, Env: env(vars)}
+		r := Request{Needs: vendors.Needs{NeedAMD: true}, Env: env(vars)}
 		if tt.want != "" {
 			r.HIP = wanted(t, "~> "+tt.want+".0")
 			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})
@@ -197,7 +197,7 @@ func TestHIPVersions(t *testing.T) {
 			t.Errorf("clang %s: %s with %q", tt.want, f.HIP.Driver.Path, f.HIP.Env)
 		}
 	}
-	r := Request{NeedAMD: true, HIP: wanted(t, "23"),
+	r := Request{Needs: vendors.Needs{NeedAMD: true, HIP: wanted(t, "23")},
 		Env: env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})}
 	f, _, err := Collect(t.Context(), r)
 	if err != nil {
@@ -228,7 +228,7 @@ func emptyPath(t *testing.T) string {
 func TestHIPHeaders(t *testing.T) {
 	dir, memo := t.TempDir(), t.TempDir()
 	headers := func() string {
-		f, _, err := Collect(t.Context(), Request{NeedHIPHeaders: true, MemoPath: memo, Env: env(map[string]string{"PATH": os.Getenv("PATH"), "ROCM_PATH": dir})})
+		f, _, err := Collect(t.Context(), Request{Needs: vendors.Needs{NeedHIPHeaders: true}, MemoPath: memo, Env: env(map[string]string{"PATH": os.Getenv("PATH"), "ROCM_PATH": dir})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,26 +21,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/clangcuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // Request lists what to find out.
 type Request struct {
-	Root           string      // project root; relative paths of Prebuilt start here
-	CUDA           find.Wanted // its HostCompiler is also that of plain sources
-	NeedCUDA       bool
-	HIP            find.Wanted
-	NeedAMD        bool
-	NeedHIPHeaders bool // some target is HIP for NVIDIA's GPUs
-	NeedNative     bool // look for GPUs
-	NativeCPU      bool // something is compiled for the processor of this machine
-	Prebuilt       []string
-	Libs           []Lib
-	Env            func(string) string
-	MemoPath       string // folder that remembers answers between runs; "" is none
+	Root string // project root; relative paths of Prebuilt start here
+	vendors.Needs
+	Libs     []Lib
+	Env      func(string) string
+	MemoPath string // folder that remembers answers between runs; "" is none
 }
 
 // Collect gathers the facts. Faults of tools are part of the facts (CUDAError, Tool.Error), since
@@ -94,34 +85,15 @@ func Collect(ctx context.Context, r Request) (facts plan.Facts, observed []cache
 
 // collect finds the tools.
 func (r Request) collect(f *find.Finder, h *hostEnv) (facts plan.Facts) {
-	if r.NeedCUDA {
-		found := nvcc.Find(f, r.CUDA)
-		facts.CUDA, facts.CUDAError, facts.CUDAMisses = found.Toolkit, found.Error, found.Misses
-		if len(found.Code) > 0 {
-			facts.CUDA.Makes = map[gencode.Kind]gencode.Version{}
-		}
-		for kind, code := range found.Code {
+	var made map[gencode.Kind]string
+	facts.Installed, made = r.Find(f, run.Names(run.AMD))
+	if facts.CUDA != nil && len(made) > 0 {
+		facts.CUDA.Makes = map[gencode.Kind]gencode.Version{}
+		for kind, code := range made {
 			if v := fatbin.VersionOf(kind, []byte(code)); v != (gencode.Version{}) {
 				facts.CUDA.Makes[kind] = v
 			}
 		}
-	}
-	if k := facts.CUDA; k != nil && find.IsClang(r.CUDA.Compiler) {
-		if k.Clang, facts.CUDAError = clangcuda.Find(f, r.CUDA, k); k.Clang == nil {
-			facts.CUDA = nil
-		}
-	}
-	if r.NeedAMD {
-		var variables []string
-		for _, name := range run.Names(run.AMD) {
-			if v := f.Env[name]; v != "" {
-				variables = append(variables, name+"="+v)
-			}
-		}
-		facts.HIP, facts.HIPError = hip.Find(f, r.HIP, variables)
-	}
-	if r.NeedHIPHeaders {
-		facts.HIPHeaders = hip.FindHeaders(f)
 	}
 	cxx := &facts.CXX
 	switch {
@@ -157,12 +129,11 @@ const memoVersion = 24
 // memo returns the file that remembers the answers, "" for none, and the key of all that they
 // depend on besides files.
 func (r Request) memo() (file string, key cache.Key) {
-	root := ""
-	if strings.Contains(r.CUDA.Compiler+r.CUDA.HostCompiler+r.HIP.Compiler, "/") {
+	root, needs := "", r.Key()
+	if strings.Contains(fmt.Sprint(needs...), "/") {
 		root = r.Root // relative paths start there
 	}
-	b, _ := json.Marshal([]any{memoVersion, root, r.CUDA.Compiler, r.CUDA.HostCompiler, r.CUDA.Version, r.NeedCUDA,
-		r.HIP.Compiler, r.HIP.Version, r.NeedAMD, r.NeedHIPHeaders, r.variables()})
+	b, _ := json.Marshal(slices.Concat([]any{memoVersion, root}, needs, []any{r.variables()}))
 	key = sha256.Sum256(b)
 	if r.MemoPath == "" {
 		return "", key
@@ -188,7 +159,7 @@ func (r Request) remembered() (f plan.Facts, observed []cache.Observation, ok bo
 // without a required toolkit are not stored: a toolkit that is installed later is then found by any
 // next run. Storing is best effort: without the memo the next run probes again.
 func (r Request) remember(f plan.Facts, observed []cache.Observation) []cache.Observation {
-	if r.NeedCUDA && f.CUDA == nil || r.NeedAMD && f.HIP == nil || r.NeedHIPHeaders && f.HIPHeaders == "" || f.CXX.Path == "" {
+	if !r.Met(&f.Installed) || f.CXX.Path == "" {
 		return nil
 	}
 	if file, key := r.memo(); file != "" && observed != nil {

@@ -111,7 +111,7 @@ func collect(t *testing.T, r Request) plan.Facts {
 
 func TestToolkit(t *testing.T) {
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	f := collect(t, Request{Root: t.TempDir(), NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk})})
+	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Root: t.TempDir(), Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk})})
 	if f.CUDA == nil {
 		t.Fatal(f.CUDAError)
 	}
@@ -129,12 +129,12 @@ func TestToolkit(t *testing.T) {
 func TestHostCompilerWithinTheToolkitsLimit(t *testing.T) {
 	tk, path := toolkitDir(t, "11.8", "11"), compilers(t)
 	vars := map[string]string{"PATH": path, "CUDA_HOME": tk}
-	f := collect(t, Request{NeedCUDA: true, Env: env(vars)})
+	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(vars)})
 	if f.CUDA == nil || filepath.Base(f.CUDA.HostCXX.Path) != "g++-11" || filepath.Base(f.CC.Path) != "gcc-11" {
 		t.Errorf("chose %+v and %s: %s", f.CUDA, f.CC.Path, f.CUDAError)
 	}
 	os.Remove(filepath.Join(path, "g++-11"))
-	f = collect(t, Request{NeedCUDA: true, Env: env(vars)})
+	f = collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(vars)})
 	if f.CUDA != nil || !strings.Contains(f.CUDAError, "install g++-11") {
 		t.Errorf("without g++-11: %q", f.CUDAError)
 	}
@@ -143,7 +143,7 @@ func TestHostCompilerWithinTheToolkitsLimit(t *testing.T) {
 // Whatever a build runs or reads on its own account is in the identity; times are not.
 func TestIdentity(t *testing.T) {
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	last := collect(t, r).CUDA.NVCC.ID
 	if again := collect(t, r).CUDA.NVCC.ID; again != last {
 		t.Errorf("two probings differ: %s, %s", last, again)
@@ -214,7 +214,7 @@ case $1 in -dump*) echo 12.2.0;; -print*) echo "$here/cc1plus";; esac
 		t.Fatal(err)
 	}
 	time.Sleep(2 * cache.FileTick)
-	r := Request{CUDA: find.Wanted{HostCompiler: filepath.Join(link, "g++")}, Env: env(map[string]string{"PATH": compilers(t)}), MemoPath: t.TempDir()}
+	r := Request{Needs: vendors.Needs{CUDA: find.Wanted{HostCompiler: filepath.Join(link, "g++")}}, Env: env(map[string]string{"PATH": compilers(t)}), MemoPath: t.TempDir()}
 	before := collect(t, r).CXX
 	if _, _, ok := r.remembered(); !ok || before.Error != "" {
 		t.Fatal("nothing is remembered", before.Error)
@@ -253,7 +253,7 @@ func TestRepairedCompiler(t *testing.T) {
 func TestDamagedMemo(t *testing.T) {
 	tooltest.Broad(t)
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	k := collect(t, r).CUDA
 	steps := func(keyEnv ...string) *Steps {
 		return OpenSteps(r.MemoPath, plan.Facts{Installed: vendors.Installed{CUDA: k}}, os.Environ(), keyEnv)
@@ -327,7 +327,7 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 	}
 
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	memo, _ := r.memo()
 	fatbinary := filepath.Join(tk, "bin", "fatbinary")
 	was, err := os.ReadFile(fatbinary)
@@ -345,7 +345,7 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	path := compilers(t)
-	f := collect(t, Request{NeedCUDA: true, CUDA: find.Wanted{Compiler: "no-such-nvcc"}, Env: env(map[string]string{"PATH": path})})
+	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true, CUDA: find.Wanted{Compiler: "no-such-nvcc"}}, Env: env(map[string]string{"PATH": path})})
 	if f.CUDA != nil || f.CUDAMisses != (toolchain.Missed{Attribute: "compiler", Truth: "there is no no-such-nvcc"}) || !strings.Contains(f.CUDAError, "Name an nvcc that is here") {
 		t.Errorf("CUDAError %q, %+v", f.CUDAError, f.CUDAMisses)
 	}
@@ -369,7 +369,7 @@ func TestVersionConstraint(t *testing.T) {
 	tk, path := toolkitDir(t, "11.8", "13"), compilers(t)
 	vars := env(map[string]string{"PATH": path, "CUDA_HOME": tk})
 	for version, ok := range map[string]bool{">= 11": true, ">= 12": false} {
-		f := collect(t, Request{NeedCUDA: true, CUDA: wanted(t, version), Env: vars})
+		f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true, CUDA: wanted(t, version)}, Env: vars})
 		if (f.CUDA != nil) != ok {
 			t.Errorf("%s: %v, %s", version, f.CUDA != nil, f.CUDAError)
 		}
@@ -383,11 +383,11 @@ func TestMissingLibnvvm(t *testing.T) {
 	tk, path := toolkitDir(t, "11.8", "13"), compilers(t)
 	os.Remove(filepath.Join(tk, "nvvm/lib64/libnvvm.so"))
 	vars := env(map[string]string{"PATH": path, "CUDA_HOME": tk})
-	f := collect(t, Request{NeedCUDA: true, Env: vars})
+	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: vars})
 	if f.CUDA == nil || !strings.Contains(f.CUDA.LTOFault, "libnvvm.so") {
 		t.Fatalf("fault not seen: %+v", f.CUDA)
 	}
-	if out := doctor(t, Request{NeedCUDA: true, Env: vars}); !strings.Contains(out, "fail    LTO") {
+	if out := doctor(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: vars}); !strings.Contains(out, "fail    LTO") {
 		t.Errorf("doctor says:\n%s", out)
 	}
 }
@@ -399,7 +399,7 @@ func TestPrebuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(root, "third_party/lib.a"), string(text), 0o644)
-	f := collect(t, Request{Root: root, Prebuilt: []string{"third_party/lib.a", "gone.a"}, Env: env(nil)})
+	f := collect(t, Request{Needs: vendors.Needs{Prebuilt: []string{"third_party/lib.a", "gone.a"}}, Root: root, Env: env(nil)})
 	if lib := f.Prebuilt["third_party/lib.a"]; lib.Error != "" || len(lib.Members) != 3 || !lib.Members[0].Relocatable {
 		t.Errorf("%+v", lib)
 	}
@@ -439,7 +439,7 @@ func TestLibrariesOfOneName(t *testing.T) {
 // TestRealToolkit holds the probe against the installed toolkit.
 func TestRealToolkit(t *testing.T) {
 	tooltest.Need(t, "nvcc")
-	r := Request{NeedCUDA: true, Env: os.Getenv, MemoPath: t.TempDir()}
+	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: os.Getenv, MemoPath: t.TempDir()}
 	f := collect(t, r)
 	if f.CUDA == nil {
 		t.Fatal(f.CUDAError)
@@ -481,7 +481,7 @@ func replaceParts(t *testing.T, k *cuda.Toolkit) {
 	if len(parts) < 7 {
 		t.Errorf("the toolkit has only %q", parts)
 	}
-	r := Request{NeedCUDA: true, MemoPath: t.TempDir(), Env: env(map[string]string{"PATH": filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "CUDA_HOME": dir})}
+	r := Request{Needs: vendors.Needs{NeedCUDA: true}, MemoPath: t.TempDir(), Env: env(map[string]string{"PATH": filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "CUDA_HOME": dir})}
 	last := collect(t, r)
 	for _, p := range parts {
 		text, err := os.ReadFile(p)

@@ -23,7 +23,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
@@ -37,35 +36,22 @@ type Steps struct {
 	// fleeting holds queries whose answers are not saved: failures of the moment, and refusals of
 	// clang.
 	fleeting map[string]bool
-	drivers  map[string]driver
+	facts    plan.Facts // with the tools
+	env      []string   // complete
 	file     string
 	key      cache.Key
 	host     *hostEnv // what the answers depend on
 }
 
-// driver is a program that answers queries.
-type driver struct {
-	path string
-	env  []string // complete
-}
-
 // OpenSteps reads the answers that the folder dir holds. env is the complete environment that the
 // tools of f get; keyEnv is the part of it that can change an answer.
 func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
-	s := &Steps{Runs: map[string]toolchain.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}, host: newHostEnv(context.Background(), "")}
-	if k := f.CUDA; k != nil {
-		s.drivers["nvcc"] = driver{k.NVCC.Path, env}
-	}
-	if k := f.CUDA; k != nil && k.Clang != nil {
-		s.drivers["clang"] = driver{k.Clang.Driver.Path, env}
-	}
-	if k := f.HIP; k != nil {
-		s.drivers["hip"] = driver{k.Driver.Path, slices.Concat(env, k.Env, []string{hip.QueryEnv})}
-	}
-	if len(s.drivers) == 0 {
+	s := &Steps{Runs: map[string]toolchain.DryRun{}, fleeting: map[string]bool{}, facts: f, env: env,
+		host: newHostEnv(context.Background(), "")}
+	if len(f.Tools()) == 0 {
 		return s
 	}
-	name := "steps-" + Fingerprint(f, keyEnv)
+	name := "steps-" + f.Fingerprint(keyEnv)
 	s.file, s.key = filepath.Join(dir, name+".trace"), sha256.Sum256([]byte(name))
 	value, observed, ok := trace.Load(s.file, s.key, "/")
 	if !ok || json.Unmarshal(value, &s.Runs) != nil {
@@ -76,24 +62,6 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 		s.host.observer.Observe(o)
 	}
 	return s
-}
-
-// Fingerprint returns a fingerprint of all that an answer depends on besides the query. It covers
-// the tools by content, and the environment variables that can change an answer.
-func Fingerprint(f plan.Facts, keyEnv []string) string {
-	var about []string
-	if k := f.CUDA; k != nil {
-		about = append(about, k.NVCC.Path, k.NVCC.ID)
-		if k.Clang != nil {
-			about = append(about, "clang", k.Clang.Driver.Path, k.Clang.Driver.ID, k.Clang.CUDAPath)
-		}
-	}
-	if k := f.HIP; k != nil {
-		about = append(about, "hip", k.Driver.Path, k.Driver.ID)
-		keyEnv = slices.Concat(keyEnv, k.Env)
-	}
-	sum := sha256.Sum256([]byte(strings.Join(append(about, keyEnv...), "\x00")))
-	return fmt.Sprintf("%x", sum[:12])
 }
 
 // Query queries the tools and remembers the answers.
@@ -151,9 +119,10 @@ func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer toolchain
 	if q.Offload != nil {
 		input = string(fatbin.EmptyOffload(q.Offload))
 	}
-	d := s.drivers[q.Tool]
+	program := cmp.Or(q.Program, s.facts.Tools()[q.Tool].Path)
+	env := nvcc.QueryEnviron(s.facts.QueryEnv(q.Tool, s.env))
 	// clang requires that its input files exist.
-	r := runCommand(ctx, nvcc.QueryEnviron(d.env), find.Command{Argv: append([]string{cmp.Or(q.Program, d.path)}, q.Args...),
+	r := runCommand(ctx, env, find.Command{Argv: append([]string{program}, q.Args...),
 		Files: map[string]string{clang.QuerySource: "", toolchain.QueryInput: input}})
 	text := r.Text
 	if isClang(q) {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,11 +19,11 @@ import (
 func factsOf(t *testing.T, tk string) (k *cuda.Toolkit, findings string) {
 	t.Helper()
 	vars := env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})
-	f := collect(t, Request{NeedCUDA: true, Env: vars})
+	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: vars})
 	if f.CUDA == nil {
 		t.Fatal(f.CUDAError)
 	}
-	return f.CUDA, strings.ReplaceAll(doctor(t, Request{NeedCUDA: true, Env: vars}), tk, "CU")
+	return f.CUDA, strings.ReplaceAll(doctor(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: vars}), tk, "CU")
 }
 
 func TestToolkitWithBlank(t *testing.T) {
@@ -101,7 +102,7 @@ func TestLibrariesOfSteps(t *testing.T) {
 	if shell == "" {
 		t.Skip("/bin/sh is not linked with libc.so.6")
 	}
-	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})}
+	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})}
 	before := collect(t, r).CUDA
 	if want := tk + "/bin/../lib"; before.LibPath != want {
 		t.Errorf("nvcc is started with LD_LIBRARY_PATH=%s, want %s", before.LibPath, want)
@@ -153,7 +154,7 @@ func TestMixedToolkit(t *testing.T) {
 // that of its nvcc.
 func TestReleaseOfLibNVVM(t *testing.T) {
 	for _, tk := range tooltest.Toolkits(t) {
-		r := Request{NeedCUDA: true, Env: func(name string) string {
+		r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: func(name string) string {
 			if name == "CUDA_HOME" {
 				return tk.Root
 			}

@@ -6,13 +6,14 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // TestMakes asks the installed toolkit what it makes: its machine code is of its own release, and
 // its LTO-IR tells all of its version.
 func TestMakes(t *testing.T) {
 	tooltest.Need(t, "nvcc")
-	f := collect(t, Request{NeedCUDA: true, Env: os.Getenv})
+	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: os.Getenv})
 	if f.CUDA == nil {
 		t.Fatal(f.CUDAError)
 	}

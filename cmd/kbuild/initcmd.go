@@ -14,6 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/importer"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 type initCmd struct {
@@ -112,7 +113,7 @@ func (cmd initCmd) read(c *cli) (*importer.Build, error) {
 // queried stay empty.
 func searched() (m importer.Machine) {
 	ctx := context.Background()
-	facts, _, err := probe.Collect(ctx, probe.Request{NeedCUDA: true, Env: os.Getenv})
+	facts, _, err := probe.Collect(ctx, probe.Request{Needs: vendors.Needs{NeedCUDA: true}, Env: os.Getenv})
 	if err != nil || facts.CUDA == nil {
 		return m
 	}

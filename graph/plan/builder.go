@@ -36,11 +36,10 @@ type builder struct {
 	options Options
 	build   *toolchain.Build // what requests to toolchains have in common
 
-	toolchains map[string]installed // by the language of the sources that they compile
-	anyDevice  bool                 // the project may have device code: a source, or prebuilt code
-
-	// This machine has a toolchain for other GPUs, and none for CUDA.
-	lacksCUDA bool
+	// By the language of the sources that they compile.
+	toolchains map[string]toolchain.Toolchain
+	lacksCUDA  bool // this machine has a toolchain for other GPUs, and none for CUDA
+	anyDevice  bool // the project may have device code: a source, or prebuilt code
 
 	problems toolchain.Diagnostics
 	walk     walker
@@ -50,14 +49,10 @@ type builder struct {
 	order    []*target            // dependencies first
 }
 
-// installed is a toolchain and its description.
-type installed struct {
-	toolchain.Toolchain
-	info toolchain.Info
-}
-
 // toolchain returns the toolchain for the device code of t.
-func (b *builder) toolchain(t *target) installed { return b.toolchains[t.Codes.Language()] }
+func (b *builder) toolchain(t *target) toolchain.Toolchain {
+	return b.toolchains[t.Codes.Language()]
+}
 
 // take adds the result of a request for t. Several requests may plan the same shared action.
 func (b *builder) take(t *target, p toolchain.Plan) {

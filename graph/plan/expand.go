@@ -34,14 +34,13 @@ func (b *builder) expand(t *target) toolchain.Codes {
 	b.checkSpoken(t)
 	// One manifest describes the programs for all vendors, and this machine may build only some of
 	// them. It is an error only to request an unbuildable target.
-	if language := c.Language(); language != "cuda" {
-		tc := b.toolchains[language]
-		t.unbuilt = tc.info.Missing
-		for _, code := range c.GFX {
-			t.unbuilt = cmp.Or(t.unbuilt, tc.Expand(toolchain.ExpandRequest{Build: b.build, Target: &t.Target, Code: code}).Unknown)
-		}
-	} else if b.lacksCUDA && t.shipsCUDA() {
-		t.unbuilt = b.toolchains[language].info.Missing
+	tc := b.toolchains[c.Language()]
+	if c.Language() != "cuda" || b.lacksCUDA && t.shipsCUDA() {
+		t.unbuilt = tc.Info().Missing
+	}
+	for _, code := range c.GFX {
+		r := toolchain.ExpandRequest{Build: b.build, Target: &t.Target, Code: code}
+		t.unbuilt = cmp.Or(t.unbuilt, tc.Expand(r).Unknown)
 	}
 	spirv := func(code gencode.Code) bool { return code.Name == gencode.SPIRVTarget }
 	if t.Kind == manifest.Module && slices.ContainsFunc(c.GFX, spirv) {
@@ -56,7 +55,7 @@ func (b *builder) expand(t *target) toolchain.Codes {
 // checkSpoken rejects NVIDIA codes in a project that has no device code: the user probably expects
 // a source to be CUDA.
 func (b *builder) checkSpoken(t *target) {
-	code := slices.Clone(t.Gencode.Code)
+	code := t.Gencode.Code
 	other := func(c gencode.Code) bool { return c.Language() != "cuda" }
 	if len(code) == 0 || slices.ContainsFunc(code, other) || len(t.Sources) == 0 || b.build.Reported[toolchain.NoToolkit] || b.anyDevice {
 		return
@@ -84,9 +83,8 @@ func checkFamilies(d *toolchain.Diagnostics, t *target, c toolchain.Codes, pos m
 // expandOne returns the codes that a word of the manifest stands for.
 func (b *builder) expandOne(t *target, code gencode.Code, pos manifest.Pos) []gencode.Code {
 	tc := b.toolchains[code.Language()]
-	native := code.Kind == gencode.Set && code.Name == "native"
 	switch {
-	case code.Language() != "cuda" || native || tc.info.Missing == "":
+	case code.Language() != "cuda" || code.Name == "native" || tc.Info().Missing == "":
 	case b.lacksCUDA:
 		return nil // see expand
 	case !b.anyDevice:

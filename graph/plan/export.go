@@ -116,7 +116,7 @@ func (b *builder) export(t *target) Export {
 		if own.LTO && !e.Links.AMD {
 			e.Links.Arithmetic, e.Links.Floats = exportFloats(t)
 		}
-		if k := b.toolchains["cuda"].info; e.Links.CUDA {
+		if k := b.toolchains["cuda"].Info(); e.Links.CUDA {
 			e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
 		}
 	case t.Kind == manifest.Prebuilt:
@@ -126,7 +126,7 @@ func (b *builder) export(t *target) Export {
 		if amd := slices.ContainsFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() }); amd {
 			e.Links.AMD, open = true, true
 		} else if e.Links.CUDA = !e.Shared && len(t.Library.Members) > 0; e.Links.CUDA {
-			e.Links.CUDADirs = b.toolchains["cuda"].info.LibDirs
+			e.Links.CUDADirs = b.toolchains["cuda"].Info().LibDirs
 		}
 		e.Links.DeviceLink = open && !e.Shared
 	}

@@ -150,9 +150,9 @@ func (b *builder) linkInputs(t *target, l linkage) []toolchain.LinkInput {
 			all = append(all, &u.Target)
 		}
 	}
-	for _, u := range slices.Clone(all) {
+	for _, u := range slices.Clone(all) { // other links read no archive with NVIDIA code
 		if t.Codes.Language() != "cuda" {
-			break // lld reads no NVIDIA archive
+			break
 		}
 		for _, lib := range b.deviceLibs(u, l.libDirs) {
 			if !slices.ContainsFunc(all, func(have *toolchain.Target) bool { return have.File == lib.File }) {
@@ -171,7 +171,7 @@ func (b *builder) linkInputs(t *target, l linkage) []toolchain.LinkInput {
 
 // linkInputOf returns the device code that u contributes to a link by tc. ok is false if it has
 // none.
-func linkInputOf(tc installed, u *toolchain.Target) (p toolchain.LinkInput, ok bool) {
+func linkInputOf(tc toolchain.Toolchain, u *toolchain.Target) (p toolchain.LinkInput, ok bool) {
 	p.Target = u
 	for _, s := range u.Sources {
 		p.LTO = p.LTO || toolchain.IsRelocatable(s) && s.Mode == "lto"
@@ -215,7 +215,7 @@ func (b *builder) checkCodes(t *target, l linkage) {
 	for _, u := range l.statics {
 		if slices.ContainsFunc(u.Sources, manifest.Source.IsDevice) && u.Codes.Language() != t.Codes.Language() {
 			b.problems.Bothf(t.Attr("gencode"), u.Attr("gencode"), u.Label+" says what it ships", "Make a library for each vendor, of the same sources.",
-				"%s ships %s, and %s ships %s", t.Label, tc.info.Code, u.Label, b.toolchain(u).info.Code)
+				"%s ships %s, and %s ships %s", t.Label, tc.Info().Code, u.Label, b.toolchain(u).Info().Code)
 		}
 	}
 	for _, u := range l.pre {
@@ -228,7 +228,7 @@ func (b *builder) checkCodes(t *target, l linkage) {
 				toolchain.RefuseMember(&b.problems, &t.Target, &u.Target, m)
 			default:
 				b.problems.Bothf(t.Attr("gencode"), u.Pos, u.Label+" is this file", "Link it into a program of its vendor.",
-					"%s ships %s, and %s:%s has %s", t.Label, tc.info.Code, u.File, m.Name, gencode.Spell(m.Images))
+					"%s ships %s, and %s:%s has %s", t.Label, tc.Info().Code, u.File, m.Name, gencode.Spell(m.Images))
 			}
 		}
 	}

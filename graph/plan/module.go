@@ -18,8 +18,8 @@ import (
 func (b *builder) module(t *target) {
 	tc, ok := b.toolchain(t), true
 	for _, kind := range t.Emit {
-		if emits := tc.info.Emits; !slices.Contains(emits, kind) {
-			b.problems.Errorf(t.Attr("emit"), "It can emit "+strings.Join(emits, ", ")+".", "%s ships %s, of which there is no %s", t.Label, tc.info.Code, kind)
+		if emits := tc.Info().Emits; !slices.Contains(emits, kind) {
+			b.problems.Errorf(t.Attr("emit"), "It can emit "+strings.Join(emits, ", ")+".", "%s ships %s, of which there is no %s", t.Label, tc.Info().Code, kind)
 			ok = false
 		}
 	}
@@ -35,7 +35,7 @@ func (b *builder) module(t *target) {
 	r := toolchain.ModuleRequest{Build: b.build, Sources: b.sources(t), Target: &t.Target}
 	// The files of all other kinds are made from one source each.
 	linked := func(kind string) bool { return kind != "ltoir" && kind != "bitcode" }
-	if !tc.info.NoModules && t.Mode != "whole" && len(t.Codes.Shipped()) > 0 && slices.ContainsFunc(t.Emit, linked) {
+	if !tc.Info().NoModules && t.Mode != "whole" && len(t.Codes.Shipped()) > 0 && slices.ContainsFunc(t.Emit, linked) {
 		b.compileAll(t)
 		r.Inputs = b.linkInputs(t, b.walk.linkage(t))
 	}
@@ -59,7 +59,7 @@ func (b *builder) describe(t *target, arts []toolchain.Artifact) {
 		return // a problem was reported
 	}
 	out := b.build.Out("modules", t.InstanceName()+".json")
-	info, floats, own := b.toolchain(t).info, t.FloatOptions(), manifest.Source{Flags: &t.Flags}
+	info, floats, own := b.toolchain(t).Info(), t.FloatOptions(), manifest.Source{Flags: &t.Flags}
 	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
 		own = t.Sources[i]
 	}

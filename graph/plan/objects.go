@@ -56,7 +56,7 @@ func (b *builder) sources(t *target) toolchain.Sources {
 // Some toolchains compile the host sources of a target with their code, with their headers.
 // The assembler alone writes no dependency file.
 func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
-	tc := b.toolchain(t).info
+	tc := b.toolchain(t).Info()
 	cc, tool, env, language := tc.CXX, tc.Tool, tc.Env, toolchain.LanguageFlag(s)
 	o := host.Options{Std: s.Std, Opt: toolchain.HostLevels.Of(&t.Target, s), Includes: inc, System: tc.Includes,
 		Defines: append(slices.Clip(tc.Defines), toolchain.Defines(s.Defines)...), Debug: t.Debug, PIC: t.PIC, Flags: s.Flags.Host}

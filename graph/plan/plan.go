@@ -32,16 +32,15 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		project: p, facts: f, options: o,
 		build: &toolchain.Build{Layout: toolchain.Layout{BuildDir: p.BuildDir}, Root: p.Root, NoSplit: o.NoSplit, RequireSplit: o.RequireSplit,
 			Answers: toolchain.Answers{Runs: f.DryRuns}},
-		toolchains: map[string]installed{},
+		toolchains: f.Toolchains(p),
 		graph:      &graph.Graph{BuildDir: p.BuildDir},
 		targets:    map[string]*target{},
 		bases:      map[string][]*target{},
 	}
-	for language, tc := range f.Toolchains(p) {
-		b.toolchains[language] = installed{tc, tc.Info()}
-		b.lacksCUDA = b.lacksCUDA || language != "cuda" && b.toolchains[language].info.Missing == ""
+	for language, tc := range b.toolchains {
+		b.lacksCUDA = b.lacksCUDA || language != "cuda" && tc.Info().Missing == ""
 	}
-	b.lacksCUDA = b.lacksCUDA && b.toolchains["cuda"].info.Missing != ""
+	b.lacksCUDA = b.lacksCUDA && b.toolchains["cuda"].Info().Missing != ""
 	b.anyDevice = f.AnyStatic() || slices.ContainsFunc(p.Targets, func(t *manifest.Target) bool {
 		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, manifest.Source.IsDevice)
 	})

@@ -40,7 +40,7 @@ func (b *builder) prebuilt(t *target) {
 		object := b.build.Out("obj", t.Folder(), name+".o")
 		cuda := b.toolchains["cuda"]
 		c := cuda.Compile(toolchain.CompileRequest{Build: b.build, Target: &t.Target, Output: object, Source: manifest.Source{Path: t.File, Language: lib.Form, Pos: t.Pos}})
-		if b.take(t, c.Plan); cuda.info.Missing == "" {
+		if b.take(t, c.Plan); cuda.Info().Missing == "" {
 			t.Wrapped = object
 		}
 	case slices.Contains([]string{"cubin", "offload bundle", "code object", "bitcode"}, lib.Form):

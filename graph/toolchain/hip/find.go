@@ -41,7 +41,13 @@ type finder struct {
 // environment, and what enters their keys, as NAME=VALUE. fault says why there is none.
 func Find(host *find.Finder, want find.Wanted, variables []string) (k *Compiler, fault string) {
 	// hipcc compiles for NVIDIA wherever it finds an nvcc.
-	env := slices.Sorted(slices.Values(append([]string{"HIP_PLATFORM=amd"}, variables...)))
+	env := []string{"HIP_PLATFORM=amd"}
+	for _, name := range variables {
+		if v := host.Env[name]; v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	slices.Sort(env)
 	drivers, looked := findDrivers(host, want)
 	if drivers == nil {
 		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install ROCm's HIP compiler (on Debian and Ubuntu: " +

@@ -3,6 +3,8 @@ package hip
 import (
 	"cmp"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -10,8 +12,42 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
+
+// Launched returns paths that must stay absent for a launched command of compiler, which runs in
+// dir. known reports whether compiler is ROCm's script hipcc: that reads only variables that are in
+// keys. The error reports that the environment adds options, or that hipcc may not compile for AMD.
+// Without HIP_PLATFORM, hipcc compiles for NVIDIA if it finds an nvcc and no clang.
+func Launched(f *find.Finder, compiler, dir string) (absent []string, known bool, err error) {
+	isHipcc := strings.HasPrefix(path.Base(compiler), "hipcc")
+	known = isHipcc && f.Exists(compiler) && f.Exists(path.Join(f.RealDir(compiler), "hipvars.pm"))
+	for _, name := range []string{"HIPCC_COMPILE_FLAGS_APPEND", "HIP_COMPILE_CXX_AS_HIP"} {
+		if f.Env[name] != "" {
+			return nil, known, fmt.Errorf("%s is set", name)
+		}
+	}
+	switch platform := f.Env["HIP_PLATFORM"]; {
+	case !isHipcc || platform == "amd":
+		return nil, known, nil
+	case platform != "":
+		return nil, known, fmt.Errorf("HIP_PLATFORM is %q", platform)
+	}
+	toolkit := cmp.Or(f.Env["CUDA_PATH"], "/usr/local/cuda")
+	for _, d := range append(filepath.SplitList(f.Env["PATH"]), path.Join(toolkit, "bin")) {
+		file := path.Join(d, "nvcc")
+		if !path.IsAbs(file) {
+			file = path.Join(dir, file)
+		}
+		if f.Exists(file) {
+			return nil, known, fmt.Errorf("hipcc may compile for NVIDIA, since there is %s: "+
+				"set HIP_PLATFORM=amd", file)
+		}
+		absent = append(absent, file)
+	}
+	return absent, known, nil
+}
 
 // Command implements toolchain.Commander. The host pass writes the requested dependency file,
 // unless that has other headers than the cache needs.
