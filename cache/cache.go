@@ -23,7 +23,7 @@ import (
 )
 
 // KeyVersion salts every key. Raise it when the meaning of a key or a record changes.
-const KeyVersion = "kbuild-6"
+const KeyVersion = "kbuild-7"
 
 // Digest is a SHA-256.
 type Digest [sha256.Size]byte

@@ -65,6 +65,13 @@ func assembles(text []byte, declared []string) bool {
 	return false
 }
 
+// mayAssemble reports whether the code of a text, or of one that macros make with it, may make the
+// assembler read files.
+func mayAssemble(text []byte) bool {
+	return assembles(text, nil) || bytes.Contains(text, []byte("incbin")) ||
+		bytes.Contains(text, []byte(`" #`)) && asmGlued().Match(text)
+}
+
 // composes reports whether macros may build a directive from pieces. text is a source with all its
 // includes. A piece is an argument after a '.' or after the start of a name. It may also be a '.'
 // that is an argument, or a word that is not a directive where it is. In the alternate syntax,
@@ -79,6 +86,8 @@ var (
 	asmAlternate = asmPattern(`\.(?:altmacro|mri)\b`)
 	asmPieces    = asmPattern(`(?:^|[^\w.$])\.(?:` + asmBegin + `?[\\&]|` + asmBegin + `(?:$|\W))|(?:^|[^\w.$"/-])(?:incbin|include)(?:$|[^\w/.-])`)
 	asmJoins     = asmPattern(`\\\w+\\|&`)
+	asmGlued     = asmPattern(`\.` + asmBegin + `?"[ \t]*#[ \t]*\w`) // "." #directive
+	asmEscape    = asmPattern(`\\(?:.|[0-7]{1,3}|x[0-9a-f]+)$`)
 	asmDot       = asmPattern(`(?:^|[\s,"=])\.(?:$|[\s,"])`)
 )
 
@@ -158,7 +167,7 @@ func assemblerWords(a *graph.Action) (words []string) {
 // the name. The assembler ignores case, and string literals may split the name.
 func asmDirective(text []byte, name string) []byte {
 	for i := range len(name) {
-		if i > 0 && len(text) > 0 && text[0] == '"' {
+		if len(text) > 0 && text[0] == '"' {
 			text = reopened(text[1:])
 		}
 		if len(text) == 0 || text[0]|0x20 != name[i] {
@@ -172,9 +181,9 @@ func asmDirective(text []byte, name string) []byte {
 	return text[:len(text):len(text)]
 }
 
-// escaped reports whether a text ends with an escape of a string literal: "\n.incbin".
+// escaped reports whether a text ends with an escape of a string literal: "\n.incbin", "\012.incbin".
 func escaped(text []byte) bool {
-	return len(text) > 1 && text[len(text)-2] == '\\'
+	return asmEscape().Match(text[max(0, len(text)-16):])
 }
 
 // isCode reports whether the text follows a member of that name, and not a directive: x.include(y),
@@ -235,7 +244,7 @@ func (s *compile) assembled(found []cache.FileDigest) []cache.FileDigest {
 	if a.Kind.Info().Writes == graph.FormText { // the compile of its text reads them
 		return nil
 	}
-	reads, files := false, sourcesOf(a)
+	reads, files := mayAssemble([]byte(strings.Join(a.Argv, "\n"))), sourcesOf(a)
 	if !compilesMade(a) {
 		files = append(files, paths(found)...)
 	}
@@ -293,7 +302,7 @@ func (s *compile) assembledSource(have []string) (files []cache.FileDigest) {
 	dirs := assemblerDirs(a)
 	s.in(dirs)
 	var all []byte
-	seen := map[string]bool{}
+	seen, included := map[string]bool{}, map[string]bool{}
 	for todo := [][]byte{source}; len(todo) > 0; todo = todo[1:] {
 		text := withoutComments(todo[0])
 		all = append(append(all, text...), '\n')
@@ -309,14 +318,12 @@ func (s *compile) assembledSource(have []string) (files []cache.FileDigest) {
 			found := s.all(dirs, name)
 			unknown = unknown || len(found) == 0
 			for _, f := range found {
-				if seen[f.Path] {
-					continue
-				}
-				seen[f.Path] = true
-				if !slices.Contains(have, f.Path) {
+				if !seen[f.Path] && !slices.Contains(have, f.Path) {
 					files = append(files, f)
 				}
-				if include {
+				seen[f.Path] = true
+				if include && !included[f.Path] {
+					included[f.Path] = true
 					text, err := regular.Read(s.Abs(f.Path))
 					todo, unknown = append(todo, text), unknown || err != nil
 				}

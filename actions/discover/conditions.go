@@ -198,14 +198,6 @@ func (d *Discovery) change(a *graph.Action, f cache.FileDigest) (text string) {
 	return text
 }
 
-// StillAbsent reports whether, on a fresh listing, no file has appeared that a command with that
-// record would read as well.
-func (d *Discovery) StillAbsent(rec *cache.Record) bool {
-	now := d.Tree
-	now.Listing = cache.NewListing(d.Root)
-	return !slices.ContainsFunc(rec.Absent, now.appeared) && now.shadowed(rec) == ""
-}
-
 // Discovers reports whether a record has a file or a condition.
 func Discovers(rec *cache.Record, file string) bool {
 	return slices.ContainsFunc(rec.Discovered, func(f cache.FileDigest) bool { return f.Path == file })

@@ -169,7 +169,7 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 		s.spelled(headers, all)
 	}
 	s.besideStub()
-	there := s.precompiled(headers)
+	there := s.precompiled(headers, all)
 	there = append(there, s.hasIncludes(found, quoted, angled)...)
 	there = append(there, s.onceHeaders(slices.Concat(found, there), quoted, angled)...)
 	there = append(there, s.assembled(slices.Concat(found, there))...)

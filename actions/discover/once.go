@@ -32,7 +32,7 @@ const oneMark = "<one of> "
 func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
 	system := systemDirs(found)
 	sets, known := map[cache.Digest][]string{}, map[string]bool{}
-	own, once, next := slices.Clone(s.ran.Action.Inputs), false, false
+	own, once, imports, next := slices.Clone(s.ran.Action.Inputs), false, false, false
 	for _, f := range found {
 		if IsCondition(f.Path) {
 			continue
@@ -46,7 +46,7 @@ func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string)
 	candidates, names := []string{}, map[string]bool{}
 	for _, f := range own {
 		scan := s.sources.scan(f)
-		once, next = once || scan.once, next || scan.next
+		once, imports, next = once || scan.once, imports || scan.imports, next || scan.next
 		for _, name := range slices.Concat(scan.quoted, scan.angled) {
 			names[name] = true
 		}
@@ -54,8 +54,13 @@ func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string)
 			candidates = append(candidates, s.join(path.Dir(f), name))
 		}
 	}
-	if !once {
+	if !once && !imports {
 		return nil
+	}
+	if !imports { // #import reads any header once
+		maps.DeleteFunc(sets, func(_ cache.Digest, files []string) bool {
+			return !s.sources.scan(files[0]).once
+		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		for _, dir := range quoted {

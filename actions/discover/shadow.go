@@ -186,7 +186,7 @@ func (d *Discovery) declaredHeaders(a *graph.Action) (files []string) {
 // its own source gcc uses none on x86-64, since it compares settings before they are complete. That
 // is luck, not a rule.) gcc uses one only for the first include of a source, so that includes of
 // headers do not count.
-func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
+func (s *compile) precompiled(headers, dirs []string) (there []cache.FileDigest) {
 	a := s.ran.Action
 	if len(a.Inputs) == 0 {
 		return nil
@@ -221,7 +221,41 @@ func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
 			s.missing[p] = true
 		}
 	}
+	for _, name := range compact(slices.Concat(source.quoted, source.angled, forcedIn(a, headers))) {
+		there = append(there, s.searchedPrecompiled(name, dirs)...)
+	}
 	return there
+}
+
+// searchedPrecompiled returns the precompiled header that gcc uses for a name in a folder that it
+// searches, and records the paths that it would read instead. A dependency file names neither it nor
+// its header.
+func (s *compile) searchedPrecompiled(name string, dirs []string) []cache.FileDigest {
+	if path.IsAbs(name) {
+		return nil
+	}
+	first, _, deep := strings.Cut(name, "/")
+	for i, d := range dirs {
+		names := s.Listing.Names(d)
+		if !names.Has(first) && (deep || !names.Has(first+pch)) {
+			continue
+		}
+		file := s.join(d, name)
+		if s.Listing.Exists(file + pch) {
+			for _, earlier := range dirs[:i] {
+				p := s.join(earlier, name)
+				s.missing[p+pch] = true
+				if !s.Listing.Exists(p) { // else it is a folder, which gcc skips
+					s.missing[p] = true
+				}
+			}
+			return []cache.FileDigest{s.compiledHeader(file + pch)}
+		}
+		if s.isFile(file) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // forcedIn returns the names of headers that options force in, or that compilers themselves include

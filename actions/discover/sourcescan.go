@@ -25,7 +25,8 @@ type sourceScan struct {
 	hasIncludeMacro bool     // some __has_include has no literal name
 	quoted          []string // quoted includes; the file's own folder is searched first
 	angled          []string // includes in angle brackets
-	once            bool     // it may have #pragma once or #import
+	once            bool     // it may have #pragma once
+	imports         bool     // it may have #import
 	computed        bool     // it includes a name from a macro
 	next            bool     // it has #include_next, or the word
 	assembles       bool     // the assembler may read files for it
@@ -88,9 +89,9 @@ func (s *sources) read(file string) ([]byte, error) {
 
 // scanText scans a text. The result does not refer to text.
 func scanText(text []byte) *sourceScan {
-	now := sourceScan{clocks: clocksIn(text), assembles: assembles(text, nil)}
+	now := sourceScan{clocks: clocksIn(text), assembles: mayAssemble(text)}
 	text = splice(text)
-	now.once = bytes.Contains(text, []byte("once")) || bytes.Contains(text, []byte("import"))
+	now.once = bytes.Contains(text, []byte("once"))
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])
 		if name != "" {
@@ -100,6 +101,7 @@ func scanText(text []byte) *sourceScan {
 	}
 	for _, directive := range []string{"include", "import", "embed"} {
 		for at := range wordsIn(text, directive) {
+			now.imports = now.imports || directive == "import"
 			now.next = now.next || bytes.HasSuffix(text[:at], []byte("include_next"))
 			now.named(text, at)
 		}

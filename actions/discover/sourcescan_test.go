@@ -102,6 +102,9 @@ func TestIncbin(t *testing.T) {
 		`asm(".INCBIN \"a.bin\"");`:                               true,
 		`asm(".inc" "bin \"a.bin\"");`:                            true,
 		"asm(\".inc\"\n# 3 \"x.c\"\n\"bin %0\" :: \"m\"(x));":     true,
+		`asm("z:\012.incbin \"a.bin\"");`:                         true,
+		`asm("z:\x0a.incbin \"a.bin\"");`:                         true,
+		`asm("." "incbin" " \"" "a.bin" "\"");`:                   true,
 		`asm(".inc\".bin \"a.bin\"");`:                            false,
 		`asm(".incbin \"b.bin\"");`:                               false,
 		`asm(".include \"b.bin\"");`:                              true,
@@ -110,6 +113,21 @@ func TestIncbin(t *testing.T) {
 	} {
 		if got := assembles([]byte(text), []string{"b.bin"}); got != want {
 			t.Errorf("%s\n assembles is %v", text, got)
+		}
+	}
+}
+
+// The words of a directive may come from arguments of macros, in other files.
+func TestMayAssemble(t *testing.T) {
+	for text, want := range map[string]bool{
+		`asm(".incbin \"a.bin\"");`:                                 true,
+		`EMBED(incbin, "a.bin")`:                                    true,
+		`#define EMBED(how, file) asm("." #how " \"" file "\"")`:    true,
+		`#define NAME(x) "." "x" #x`:                                false,
+		"#include \"a.h\"\n// Never include this file.\nasm(\"\");": false,
+	} {
+		if got := mayAssemble([]byte(text)); got != want {
+			t.Errorf("%s\n may assemble: %v", text, got)
 		}
 	}
 }

@@ -2,8 +2,7 @@
 // stored. It plans again if the plan may have changed, runs what is not up to date, and stores what
 // the next build needs.
 //
-// It knows no flags and prints nothing: a Front does that. There may be others than the command
-// line.
+// It knows no flags and prints nothing: a UI does that. There may be others than the command line.
 package engine
 
 import (

@@ -73,11 +73,10 @@ type Config struct {
 	// if there is none
 	IntermediateStore cache.Store
 	Tools             map[string]string // fingerprints of the tools that actions name
-	// the tools that are host compilers and take options only from their commands
-	Env    []string  // the complete environment of commands
-	KeyEnv []string  // the part of Env that can change an output
-	GPUEnv []string  // additional environment of tests that need a GPU: which GPU to use
-	Begun  time.Time // when this kbuild started
+	Env               []string          // the complete environment of commands
+	KeyEnv            []string          // the part of Env that can change an output
+	GPUEnv            []string          // additional environment of tests that need a GPU: which GPU to use
+	Begun             time.Time         // when this kbuild started
 	// a folder whose preprocessed texts are equal in other checkouts; "" for none: see
 	// pptext.Options
 	Base string

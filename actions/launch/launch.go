@@ -317,6 +317,9 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	return &Result{Made: made, Ran: sum.Ran, Hits: sum.Cached, Starved: b.starved}, nil
 }
 
+// errInputChanged is why a command has no record: its outputs belong to other inputs.
+var errInputChanged = errors.New("an input changed while it was compiled")
+
 // made describes the outputs of the command. On stderr a compiler prints its own messages about the
 // options, then those of each pass.
 func (b *build) made(ctx context.Context) (*quick.Made, error) {
@@ -324,7 +327,7 @@ func (b *build) made(ctx context.Context) (*quick.Made, error) {
 	last := b.graph.Actions[len(b.graph.Actions)-1]
 	rec := b.db.LastRun(last.Outputs[0])
 	if rec == nil {
-		return nil, errors.New("an input changed while it was compiled")
+		return nil, errInputChanged
 	}
 	o := rec.Outputs[0]
 	o.Path = c.Output
@@ -344,9 +347,12 @@ func (b *build) made(ctx context.Context) (*quick.Made, error) {
 	switch p := b.planned; {
 	case p.DepsOutput != "":
 		id, _ := b.graph.Producer(p.DepsOutput)
-		outputs := b.db.LastRun(b.graph.Actions[id].Outputs[0]).Outputs
-		i := slices.IndexFunc(outputs, func(o cache.Output) bool { return o.Path == p.DepsOutput })
-		deps.Text, err = b.launch.content(outputs[i])
+		rec := b.db.LastRun(b.graph.Actions[id].Outputs[0])
+		if rec == nil {
+			return nil, errInputChanged
+		}
+		i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool { return o.Path == p.DepsOutput })
+		deps.Text, err = b.launch.content(rec.Outputs[i])
 	case p.DepsArgv != nil:
 		deps.Text, err = b.ownDeps(ctx, rec)
 	default:

@@ -276,6 +276,14 @@ func (db *DB) writable() (err error) {
 	if db.file, err = regular.Open(db.name, os.O_RDWR, 0); err != nil {
 		return err
 	}
+	if db.mapped { // opening may have copied the file: an overlay does so with that of a lower layer
+		if db.data, db.mapped, err = mapFile(db.file, int64(len(db.data))); err != nil {
+			return err
+		}
+		if db.mapped {
+			db.maps = append(db.maps, db.data)
+		}
+	}
 	if db.size < int64(len(db.data)) {
 		db.data = db.data[:db.size]
 		return db.file.Truncate(db.size)

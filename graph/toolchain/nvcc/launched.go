@@ -130,16 +130,6 @@ func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedComm
 	return p
 }
 
-// slicesOf returns the inputs of a device link with the names of their slices. A file that is
-// linked twice has one slice.
-func slicesOf(linked []string) (files []File) {
-	for i, in := range linked {
-		slice := fmt.Sprint(slices.Index(linked[:i+1], in), path.Ext(in))
-		files = append(files, File{Path: in, Slice: slice})
-	}
-	return files
-}
-
 // assigned returns the value of a variable in a dry run; "" if it has none.
 func assigned(dryRun, name string) string {
 	_, rest, _ := strings.Cut("\n"+dryRun, "\n#$ "+name+"=")
