@@ -253,9 +253,10 @@ func (w *Workspace) lockAny(state string, create bool) (*Tree, error) {
 			return nil, nil
 		}
 		t, err := w.lockTree(state)
-		if !errors.Is(err, fs.ErrNotExist) { // the process that we waited for removed it
+		_, dangles := os.Readlink(filepath.Join(state, "lock"))
+		if !errors.Is(err, fs.ErrNotExist) || dangles == nil {
 			return t, err
-		}
+		} // else the process that we waited for removed the folder
 	}
 }
 

@@ -37,7 +37,8 @@ func newPlace() (*place, error) {
 	entries, _ := os.ReadDir(os.TempDir())
 	for _, e := range entries {
 		dir := filepath.Join(os.TempDir(), e.Name())
-		if !strings.HasPrefix(e.Name(), prefix) || !e.IsDir() {
+		number, mine := strings.CutPrefix(e.Name(), prefix)
+		if !mine || strings.Trim(number, "0123456789") != "" || !e.IsDir() {
 			continue
 		}
 		if lock, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB); err == nil {

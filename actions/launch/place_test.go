@@ -25,8 +25,12 @@ func TestPlace(t *testing.T) {
 		t.Error("what compilers leave that are only asked stands elsewhere")
 	}
 	temp := filepath.Dir(p.dir)
-	left := filepath.Join(temp, fmt.Sprintf("kbuild-cc-%d-left", os.Getuid()))
+	left := filepath.Join(temp, fmt.Sprintf("kbuild-cc-%d-4711", os.Getuid()))
 	if err := os.MkdirAll(filepath.Join(left, "full"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(temp, fmt.Sprintf("kbuild-cc-%d-notes", os.Getuid()))
+	if err := os.Mkdir(own, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", temp)
@@ -40,6 +44,9 @@ func TestPlace(t *testing.T) {
 	}
 	if _, err := os.Stat(p.dir); err != nil {
 		t.Error("what somebody holds is swept away")
+	}
+	if err := os.Remove(own); err != nil {
+		t.Error("a folder of the user is removed")
 	}
 	p.remove()
 	if os.TempDir() != temp {

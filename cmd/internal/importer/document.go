@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -135,7 +137,19 @@ func (w *writer) line(o origin, format string, args ...any) {
 
 func (w *writer) comments(indent string, texts []string) {
 	for _, t := range texts {
-		w.line(origin{}, "%s# %s", indent, strings.ReplaceAll(t, "\n", " "))
+		// Names of files may hold bytes that a manifest must not.
+		var b strings.Builder
+		for i, r := range t {
+			switch {
+			case r == '\n':
+				b.WriteByte(' ')
+			case r == utf8.RuneError, unicode.IsControl(r):
+				fmt.Fprintf(&b, `\x%02x`, t[i])
+			default:
+				b.WriteRune(r)
+			}
+		}
+		w.line(origin{}, "%s# %s", indent, b.String())
 	}
 }
 

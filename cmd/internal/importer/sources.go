@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -153,6 +154,8 @@ func several(files []string) string {
 	return strings.Join(files, ", ")
 }
 
+const refusedSources = "sources that are no regular file, or have a name that kbuild refuses"
+
 // leave records a file that is in no target.
 func (t *tree) leave(why, file string) { t.left[why] = append(t.left[why], file) }
 
@@ -161,10 +164,14 @@ func (t *tree) leave(why, file string) { t.left[why] = append(t.left[why], file)
 func (t *tree) walk() error {
 	var sources []string
 	err := filepath.WalkDir(t.root, func(p string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(t.root, p)
+		if err != nil && rel != "." {
+			t.leave("folders that cannot be read", rel)
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		rel, _ := filepath.Rel(t.root, p)
 		name := d.Name()
 		if d.IsDir() {
 			_, notCMake := os.Lstat(filepath.Join(p, "CMakeCache.txt"))
@@ -179,7 +186,10 @@ func (t *tree) walk() error {
 		if err == nil && info.IsDir() {
 			t.leave("links to folders are not followed", rel)
 		}
-		if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(name, "-") {
+		if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(rel, "-") || !utf8.ValidString(rel) {
+			if isSource(rel) && (err != nil || !info.IsDir()) {
+				t.leave(refusedSources, rel)
+			}
 			return nil
 		}
 		t.files[rel] = nil
@@ -596,6 +606,9 @@ func (t *tree) complete(d *draft) {
 		}
 	}
 	inFolder := map[string]int{}
+	for _, f := range t.left[refusedSources] {
+		inFolder[sourcePattern(f)]++ // a glob of the folder would find it
+	}
 	for f := range t.files {
 		if !strings.HasPrefix(path.Base(f), ".") {
 			inFolder[sourcePattern(f)]++
