@@ -162,7 +162,8 @@ func (p *Project) Checkout(t *testing.T, names ...string) *Project {
 func (p *Project) Elsewhere(args []string, files ...string) {
 	p.T.Helper()
 	other := p.Checkout(p.T, "at", "another", "depth")
-	if c := other.Kbuild(args...); c.Cached != 0 {
+	// Of an empty cache, only passes with the key of another one of this build are taken.
+	if c := other.Kbuild(args...); c.Cached >= c.Ran {
 		p.T.Fatalf("another cache: %+v", c)
 	}
 	for _, f := range files {
