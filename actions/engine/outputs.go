@@ -66,8 +66,8 @@ func readOutputList(name string) (l outputList, ok bool) {
 	return l, json.Unmarshal(text, &l) == nil
 }
 
-// treeFiles is what kbuild has written into a build tree, or was about to write. Without the lists,
-// files that a damaged database has lost would not be known.
+// treeFiles holds the paths that kbuild has written in a build tree, or was about to write. The lists
+// also have the files that a damaged database has lost.
 type treeFiles struct {
 	root, dir string            // of the project and the tree
 	real      string            // dir without links

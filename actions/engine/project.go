@@ -197,7 +197,7 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 	r.NativeCPU = host.NativeCPU([]string{w.Env.Get("NVCC_PREPEND_FLAGS"), w.Env.Get("NVCC_APPEND_FLAGS")})
 	if tc, ok := p.Toolchains["cuda"]; ok {
 		r.CUDA = find.Wanted{Compiler: tc.Compiler, HostCompiler: tc.HostCompiler, Version: tc.Version}
-		r.CUDA.Accepts, _ = manifest.ParseConstraint(tc.Version) // nil if there is none
+		r.CUDA.Accepts, _ = manifest.ParseConstraint(tc.Version) // nil: any version
 		w.toolkit(p, &r.CUDA)
 	}
 	r.Needs.Add(p)
@@ -256,7 +256,7 @@ func (w *Workspace) toolkit(p *manifest.Project, r *find.Wanted) {
 	if !tc.Pinned {
 		return
 	}
-	r.Accepts = nil // if the lock file does not fit the version, there is no root
+	r.Accepts = nil // pin.Use returns no root if the lock file has another version
 	root := ""
 	pin, err := w.Pin(p)
 	if err == nil {

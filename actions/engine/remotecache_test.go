@@ -38,7 +38,7 @@ func TestRemoteCache(t *testing.T) {
 		{"the user", &mine, "", false, named, remote.Options{Address: mine, Server: "mine.example:443"}},
 		{"the user, who has listed it", &mine, "a:1 mine.example:443", false, named, remote.Options{Address: mine, Server: "mine.example:443"}},
 		{"the user, who has listed others", &mine, "a:1", false, named, remote.Options{Address: mine, Server: "mine.example:443", Anonymous: true}},
-		{"the user, who wants none", &none, "", false, named, remote.Options{}},
+		{"the user, to turn it off", &none, "", false, named, remote.Options{}},
 		{"read only by the manifest", nil, "", false, readOnly, remote.Options{Address: pretended, Server: "cache.example:8980", ReadOnly: true, Anonymous: true}},
 		{"read only by the manifest, which names another", &mine, "", false, readOnly, remote.Options{Address: mine, Server: "mine.example:443", ReadOnly: true}},
 		{"read only by the user", nil, "", true, named, remote.Options{Address: pretended, Server: "cache.example:8980", ReadOnly: true, Anonymous: true}},

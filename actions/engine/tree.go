@@ -203,9 +203,9 @@ func Size(n int64) string {
 }
 
 // Only one process at a time changes a build tree. A second process waits, and reads its inputs
-// when it has the lock. An earlier plan may be of a manifest, of archives or of answers that the
-// first process has changed. If there is no build tree yet, the plan comes first, so that a faulty
-// or missing manifest creates no folder.
+// when it has the lock. An earlier plan may be out of date: the first process may have changed the
+// manifest, archives or the answers of drivers. Without a build tree kbuild plans first, so that a
+// faulty or missing manifest creates no folder.
 
 // Open locks the build tree, plans for names, and opens the tree. The caller closes the tree.
 func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, error) {
@@ -216,8 +216,8 @@ func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, err
 	return (&build{Workspace: w, req: Request{Targets: names}}).open(t)
 }
 
-// open plans, and opens the tree. t is the locked tree, or nil if there is none yet. The tree is
-// closed if there is an error, or if planning panics.
+// open plans and opens the tree. t is the locked tree, or nil before the first build. open closes
+// the tree after an error, and if planning panics.
 func (b *build) open(t *Tree) (p *Project, open *Tree, want []graph.ActionID, err error) {
 	defer func() {
 		if open == nil && t != nil {
