@@ -47,11 +47,15 @@ func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string)
 	for _, f := range own {
 		scan := s.sources.scan(f)
 		once, imports, next = once || scan.once, imports || scan.imports, next || scan.next
-		for _, name := range slices.Concat(scan.quoted, scan.angled) {
+		for _, name := range scan.angled {
 			names[name] = true
 		}
 		for _, name := range scan.quoted {
-			candidates = append(candidates, s.join(path.Dir(f), name))
+			beside := s.Name(s.join(path.Dir(f), name))
+			candidates = append(candidates, beside)
+			if scan.next || !known[beside] && !s.hasFile(beside) { // else the compiler searches no folders
+				names[name] = true
+			}
 		}
 	}
 	if !once && !imports {
