@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
-	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/importer"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -43,7 +39,7 @@ func (c *cli) tryPlan(root, text string) (faults []importer.Fault, err error) {
 	trial := *c
 	trial.Dir, trial.File, trial.told = root, "", nil
 	w := trial.workspace()
-	w.Manifest.FS = withFile{regular.DirFS{Root: root, Most: manifest.MaxSource}, manifest.DefaultFile, []byte(text)}
+	w.Manifest.Source = []byte(text)
 	heard := &listener{cli: &trial}
 	w.UI = heard
 	if _, err = w.Plan(); !errors.Is(err, engine.ErrDiagnosed) {
@@ -75,38 +71,3 @@ func (l *listener) Say(string)                      {}
 func (l *listener) Waiting(string)                  {}
 func (l *listener) Note(string)                     {}
 func (l *listener) Diagnose(d manifest.Diagnostics) { l.diags = append(l.diags, d...) }
-
-// withFile overlays one in-memory file on a folder.
-type withFile struct {
-	regular.DirFS
-	name string
-	text []byte
-}
-
-// ReadFile implements fs.ReadFileFS.
-func (w withFile) ReadFile(name string) ([]byte, error) {
-	if name == w.name {
-		return w.text, nil
-	}
-	return w.DirFS.ReadFile(name)
-}
-
-// Stat implements fs.StatFS.
-func (w withFile) Stat(name string) (fs.FileInfo, error) {
-	if name == w.name {
-		return writtenFile{name, bytes.NewReader(w.text)}, nil
-	}
-	return w.DirFS.Stat(name)
-}
-
-// writtenFile is the FileInfo of the in-memory file.
-type writtenFile struct {
-	name string
-	*bytes.Reader
-}
-
-func (f writtenFile) Name() string       { return f.name }
-func (f writtenFile) Mode() fs.FileMode  { return 0o444 }
-func (f writtenFile) ModTime() time.Time { return time.Time{} }
-func (f writtenFile) IsDir() bool        { return false }
-func (f writtenFile) Sys() any           { return nil }

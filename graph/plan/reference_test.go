@@ -20,7 +20,7 @@ func TestBecomes(t *testing.T) {
 		b := manifest.Schema().Block(kind)
 		for _, a := range b.Attributes {
 			for _, a := range append([]manifest.Attribute{a}, a.Keys...) {
-				if planned[a.Name] || a.Reserved || a.Becomes == "" {
+				if planned[a.Name] || a.Becomes == "" {
 					continue
 				}
 				planned[a.Name] = true

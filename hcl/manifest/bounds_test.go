@@ -17,16 +17,11 @@ func module(name, matrix string) string {
 // TestBounds loads manifests with a slip that asks for more than there is. Each is refused, at its
 // place, before it takes much.
 func TestBounds(t *testing.T) {
-	const tooMuch = "the loops of this manifest have more than 1000000 rounds"
 	tests := []struct{ name, text, want string }{
-		{"commas", local("[" + strings.Repeat("1,", maxWords/2) + "]"), ": kernels.hcl has more than 2000000 words"},
 		{"mistakes", strings.Repeat("a = 1\n", 5000), "and 3999 more like these"},
 		{"a range", local("range(1000000000)"), ": range(): more than 1024 values"},
-		{"numbers", local("1e300 * 1e300"), ": a number above 1.8e308"},
+		{"a remainder", local("7 % 0"), ": division by zero"},
 		{"digits", local("tostring(1e99999999)"), "2:16: a number above 1.8e308"},
-		{"setproduct", local("setproduct(range(1000), range(1000), range(1000))"), "2:7: " + tooMuch},
-		{"loops", local("[for a in range(1000): [for b in range(1000): [for c in range(1000): a if false]]]"), "2:7: " + tooMuch},
-		{"loops behind try", local("try([for a in range(1000): [for b in range(1000): [for c in range(1000): a]]], 1)"), "2:7: " + tooMuch},
 		{"a matrix", module("m", "{ a = range(1000), b = range(1000) }"), "3:13: the matrix of module \"m\" has more than 10000 instances"},
 		{"matrices", module("m", "{ a = range(100), b = range(100) }") + module("n", "{ a = range(100) }"), "7:13: for_each and matrix have more than 10000 instances"},
 		{"brackets", local(strings.Repeat("[", 200_000)), "2:10006: kernels.hcl has more than 10000 nested brackets or signs"},

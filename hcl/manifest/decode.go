@@ -115,10 +115,6 @@ func (r *reader) decode(into any) map[string]Pos {
 			at["defaults."+row.Name] = position(a.NameRange)
 		default:
 			at[row.Name] = position(a.NameRange)
-			if row.Reserved {
-				r.l.errorAt(a.NameRange, "Remove it; kbuild works without.",
-					"%s is reserved and not built yet", row.Name)
-			}
 		}
 		if index := fields[row.Name]; index != nil {
 			if f := r.l.valueOf(r.b, row, a, of, r.values); f != nil {
@@ -533,9 +529,6 @@ func (p places) take(s string, otherwise hcl.Range) hcl.Range {
 func literals(e hclsyntax.Expression) places {
 	p := places{}
 	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
-		if m, ok := n.(*counted); ok {
-			n = m.Expression
-		}
 		switch n := n.(type) {
 		case *hclsyntax.TemplateExpr:
 			if n.IsStringLiteral() {

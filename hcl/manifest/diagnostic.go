@@ -131,17 +131,12 @@ type reports struct {
 	project  *Project
 	diags    Diagnostics
 	reported map[Diagnostic]bool
-	dropped  int // number of diagnostics beyond maxDiagnostics
 	compared int // number of names compared for suggestions
 }
 
 // add adds a diagnostic once: a mistake in `defaults` or in a matrix is found repeatedly.
 func (l *reports) add(d Diagnostic) {
 	if l.reported[d] {
-		return
-	}
-	if len(l.diags) >= maxDiagnostics {
-		l.dropped++
 		return
 	}
 	l.reported[d] = true

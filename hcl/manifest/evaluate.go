@@ -237,14 +237,7 @@ func (e *evaluator) evalIn(
 			return cty.DynamicVal // part of a cycle
 		}
 	}
-	if e.rounds.spent() != nil {
-		return cty.DynamicVal
-	}
 	v, diags := expr.Value(ctx)
-	if err := e.rounds.spent(); err != nil { // a try() may have hidden it
-		e.errorAt(expr.Range(), "", "%v", err)
-		return cty.DynamicVal
-	}
 	e.addHCL(diags)
 	if diags.HasErrors() {
 		return cty.DynamicVal

@@ -27,7 +27,6 @@ type sourceTree struct {
 	generated map[string]string    // label of the generate block by path of its output
 	madeAs    map[string]string    // the same by the name of the output, see outputNames
 	matches   map[string]globMatch // by patterns
-	rounds    rounds               // of loops
 }
 
 // watcher is a file system that records which paths are read.

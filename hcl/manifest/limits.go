@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,106 +12,22 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
-	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// Limits turn a slip of the pen into an error, instead of a kbuild that hangs or fills the memory:
-// a loop in a loop, a product of long lists, a binary file in place of a manifest. They are no
-// defence: a manifest may run any command, so only manifests of trusted users are read (trust.go).
-//
-// Values grow in two ways that a line of a manifest can multiply: iterations of `for`, and
-// setproduct(). Both count against maxRounds. All other functions return about what they are given.
+// Limits turn a slip of the pen into an error, instead of a kbuild that hangs or fills the memory: a
+// product of long lists, a binary file in place of a manifest. They are no defence: a manifest may
+// run any command, so only manifests of trusted users are read (trust.go).
 
 const (
-	maxRounds = 1_000_000 // iterations and elements of products; a million takes a second
-	// Limit of the words and signs of a file: HCL's parser takes 300 bytes for each.
-	maxWords = 2_000_000
 	// Limit of the brackets and signs in each other: at 100,000 the parser's stack takes a gigabyte.
 	maxDepth = 10_000
 	// Limit of the instances of for_each and matrix, in one block and in all.
 	maxInstances = 10_000
-	// Limit of the sources of all targets: each takes a kilobyte before planning starts.
-	maxSources = 200_000
-	// Limit of the diagnostics that are kept. The others are counted.
+	// Limit of the diagnostics that are shown. The others are counted.
 	maxDiagnostics = 1_000
 	// Size in bytes above which a diagnostic does not show its line.
 	tooLong = 4 << 10
 )
-
-// rounds counts the rounds of all loops of a manifest. Above maxRounds nothing is evaluated.
-type rounds int
-
-// take counts n more rounds, and returns an error above the limit.
-func (r *rounds) take(n int) error {
-	*r = min(*r+rounds(n), maxRounds+1)
-	return r.spent()
-}
-
-// spent returns an error above the limit.
-func (r *rounds) spent() error {
-	if *r <= maxRounds {
-		return nil
-	}
-	return fmt.Errorf("the loops of this manifest have more than %d rounds; "+
-		"is there a loop in a loop?", maxRounds)
-}
-
-// counted is the part of a `for` that is evaluated in each round.
-type counted struct {
-	hclsyntax.Expression
-	rounds *rounds
-}
-
-// Value implements hcl.Expression.
-func (c *counted) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
-	if err := c.rounds.take(1); err != nil {
-		return cty.DynamicVal, hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: err.Error(), Subject: c.Range().Ptr(),
-		}}
-	}
-	return c.Expression.Value(ctx)
-}
-
-// guard makes loops count their rounds and operators check their operands and results. It reports
-// literals that are out of range.
-func (r *rounds) guard(n hclsyntax.Node) hcl.Diagnostics {
-	ops := soundOperators()
-	return hclsyntax.VisitAll(n, func(n hclsyntax.Node) hcl.Diagnostics {
-		switch n := n.(type) {
-		case *hclsyntax.ForExpr:
-			part := &n.ValExpr // evaluated in each round
-			if n.CondExpr != nil {
-				part = &n.CondExpr
-			}
-			*part = &counted{*part, r}
-		case *hclsyntax.BinaryOpExpr:
-			n.Op = cmp.Or(ops[n.Op], n.Op)
-		case *hclsyntax.LiteralValueExpr:
-			if err := soundNumber(n.Val); err != nil {
-				return hcl.Diagnostics{{
-					Severity: hcl.DiagError, Summary: err.Error(), Subject: n.SrcRange.Ptr(),
-				}}
-			}
-		}
-		return nil
-	})
-}
-
-// setProduct returns setproduct(), which counts the elements of its result.
-func (r *rounds) setProduct() function.Function {
-	return wrapped(stdlib.SetProductFunc, func(args []cty.Value) (cty.Value, error) {
-		n := 1
-		for _, a := range args {
-			if isList(a) {
-				n = min(n*a.LengthInt(), maxRounds+1)
-			}
-		}
-		if err := r.take(n); err != nil {
-			return cty.DynamicVal, err
-		}
-		return stdlib.SetProductFunc.Call(args)
-	})
-}
 
 // converted is convert.Convert. For a tuple of unknown types, that compares each element with
 // every other: this takes a list instead if all have one type.
@@ -125,22 +40,6 @@ func converted(v cty.Value, to cty.Type) (cty.Value, error) {
 		}
 	}
 	return convert.Convert(v, to)
-}
-
-// conversion returns the function tolist() or toset().
-func conversion(to cty.Type) function.Function {
-	slow := stdlib.MakeToFunc(to)
-	return function.New(&function.Spec{
-		Params: slow.Params(),
-		Type: func(args []cty.Value) (cty.Type, error) {
-			v, err := converted(args[0], to)
-			if err != nil {
-				return slow.ReturnTypeForValues(args)
-			}
-			return v.Type(), nil
-		},
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return converted(args[0], to) },
-	})
 }
 
 // distinctFunc is distinct() in linear time: cty compares each element with every other.
@@ -200,10 +99,6 @@ func (l *sourceTree) checkText(file string, src []byte) bool {
 	} else if at = tooDeep(src); at >= 0 {
 		fault.Summary = fmt.Sprintf("%s has more than %d nested brackets or signs", file, maxDepth)
 		fault.Detail = "Close the brackets that are open, or name the parts in locals { ... }."
-	} else if at = tooLarge(src); at >= 0 {
-		fault.Summary = fmt.Sprintf("%s has more than %d words", file, maxWords)
-		fault.Detail = "Put lists of files into glob(), and alike targets into a module with a matrix."
-		at = 0
 	} else {
 		return true
 	}
@@ -238,35 +133,49 @@ func tooDeep(src []byte) int {
 	return -1
 }
 
-// tooLarge returns the offset where a file has more words than a manifest, as data in JSON has; -1
-// if it has fewer. Words in strings count.
-func tooLarge(src []byte) int {
-	words, within := 0, false
-	for i, c := range src {
-		letter := c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
-			c >= utf8.RuneSelf
-		if !letter && c != ' ' && c != '\t' || letter && !within {
-			if words++; words > maxWords {
-				return i
+// curtail drops diagnostics beyond maxDiagnostics, and reports how many.
+func (l *reports) curtail() {
+	if more := len(l.diags) - maxDiagnostics; more > 0 {
+		l.diags = append(l.diags[:maxDiagnostics],
+			Diagnostic{Summary: fmt.Sprintf("and %d more like these", more)})
+	}
+}
+
+// Numbers that a manifest or the user writes are limited to the range of a double, since HCL's own
+// are unbounded: 1e999999 has a million digits as text. A division by zero is an error, where HCL
+// has 1/0 = +Inf and 1 % 0 = 1.
+
+// guard makes divisions check their divisor, and reports literals that are out of range.
+func guard(n hclsyntax.Node) hcl.Diagnostics {
+	return hclsyntax.VisitAll(n, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.BinaryOpExpr:
+			if n.Op == hclsyntax.OpDivide || n.Op == hclsyntax.OpModulo {
+				n.Op = &hclsyntax.Operation{Impl: divisor(n.Op.Impl), Type: n.Op.Type}
+			}
+		case *hclsyntax.LiteralValueExpr:
+			if err := soundNumber(n.Val); err != nil {
+				return hcl.Diagnostics{{
+					Severity: hcl.DiagError, Summary: err.Error(), Subject: n.SrcRange.Ptr(),
+				}}
 			}
 		}
-		within = letter
-	}
-	return -1
+		return nil
+	})
 }
 
-// curtail adds a diagnostic with the number of those that were dropped.
-func (l *reports) curtail() {
-	if l.dropped > 0 {
-		l.diags = append(l.diags,
-			Diagnostic{Summary: fmt.Sprintf("and %d more like these", l.dropped)})
-	}
+// divisor returns f with a check of its second argument.
+func divisor(f function.Function) function.Function {
+	return function.New(&function.Spec{
+		Params: f.Params(), Type: f.ReturnTypeForValues,
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if args[1].AsBigFloat().Sign() == 0 {
+				return cty.DynamicVal, errors.New("division by zero")
+			}
+			return f.Call(args)
+		},
+	})
 }
-
-// Numbers of the language are limited to the range of a double. HCL's own are unbounded and allow
-// division by zero: 1/0 is +Inf, 1 % 0 is 1, and 1e999999 has a million digits as text. Each is an
-// error where it arises, even if it would not be visible later: "${1/0}" is a text, and 1/(1/0) is
-// 0.
 
 // Exponents of two of the largest and the smallest double.
 const (
@@ -298,73 +207,3 @@ func soundNumber(v cty.Value) error {
 func soundNumbers(v cty.Value) error {
 	return cty.Walk(v, func(_ cty.Path, e cty.Value) (bool, error) { return true, soundNumber(e) })
 }
-
-// soundOperators maps each arithmetic operator to its checked version.
-func soundOperators() map[*hclsyntax.Operation]*hclsyntax.Operation {
-	ops := map[*hclsyntax.Operation]*hclsyntax.Operation{}
-	for _, op := range []*hclsyntax.Operation{
-		hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply,
-	} {
-		ops[op] = &hclsyntax.Operation{Impl: sound(op.Impl), Type: op.Type}
-	}
-	for _, op := range []*hclsyntax.Operation{hclsyntax.OpDivide, hclsyntax.OpModulo} {
-		impl := wrapped(op.Impl, func(args []cty.Value) (cty.Value, error) {
-			if args[1].AsBigFloat().Sign() == 0 {
-				return cty.DynamicVal, errors.New("division by zero")
-			}
-			return op.Impl.Call(args)
-		})
-		ops[op] = &hclsyntax.Operation{Impl: sound(impl), Type: op.Type}
-	}
-	return ops
-}
-
-// sound returns f with checks that its arguments and its result are sound numbers.
-func sound(f function.Function) function.Function {
-	return wrapped(f, func(args []cty.Value) (cty.Value, error) {
-		for i, a := range args {
-			if err := soundNumber(a); err != nil {
-				return cty.DynamicVal, function.NewArgErrorf(i, "%v", err)
-			}
-		}
-		v, err := f.Call(args)
-		if err == nil {
-			err = soundNumber(v)
-		}
-		return v, err
-	})
-}
-
-// wrapped returns f with another implementation.
-func wrapped(f function.Function, call func([]cty.Value) (cty.Value, error)) function.Function {
-	return function.New(&function.Spec{
-		Params: f.Params(), VarParam: f.VarParam(),
-		Type: f.ReturnTypeForValues,
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return call(args) },
-	})
-}
-
-var (
-	wideVerb  = pattern(`%[^a-zA-Z%]*[0-9]{4,}`)
-	floatVerb = pattern(`%[^a-zA-Z%]*[eEfgG]`)
-)
-
-// formatFunc is format of cty, which passes widths and numbers to Go's fmt.
-var formatFunc = wrapped(stdlib.FormatFunc, func(args []cty.Value) (cty.Value, error) {
-	format := args[0].AsString()
-	if verb := wideVerb().FindString(format); verb != "" {
-		return cty.DynamicVal, function.NewArgErrorf(0,
-			"a width, precision or index of more than 3 digits in %q", format)
-	}
-	for i, v := range args[1:] {
-		if v.Type() == cty.String && floatVerb().MatchString(format) {
-			if n, err := convert.Convert(v, cty.Number); err == nil {
-				v = n // as the verb does
-			}
-		}
-		if err := soundNumber(v); err != nil {
-			return cty.DynamicVal, function.NewArgErrorf(i+1, "%v", err)
-		}
-	}
-	return stdlib.FormatFunc.Call(args)
-})

@@ -31,6 +31,8 @@ type Options struct {
 	// Folder below the manifest's where the search for the manifest started.
 	Below string
 	FS    fs.FS // the files of the manifest's folder; nil reads the disk
+	// The manifest, which the disk need not have; nil reads File.
+	Source []byte
 
 	IgnoreDynamic bool // ignore the known dynamic outputs of generate blocks
 }
@@ -45,14 +47,13 @@ const (
 	LocalFile   = "kernels.local.hcl"
 )
 
-// MaxSource is the maximum size of a manifest, in bytes: 100,000 targets take a tenth of it.
-const MaxSource = 16 << 20
+// MaxSource is the maximum size of a manifest, in bytes: 100,000 targets take a third of it.
+const MaxSource = 4 << 20
 
 // loader is one load of a project. Each layer knows those below it: diagnostics (reports), the file
 // system (sourceTree), the blocks of all manifests (catalog), and values (evaluator).
 type loader struct {
 	*evaluator
-	sources  int                // number of sources of all targets so far
 	gencodes map[*block]Gencode // by gencode block
 	fields   map[reflect.Type]map[string][]int
 }

@@ -61,7 +61,10 @@ func (b *block) attrs() []*hclsyntax.Attribute {
 // read parses the manifest and kernels.local.hcl. It returns false if loading cannot continue.
 func (l *catalog) read() bool {
 	p := l.project
-	src, err := fs.ReadFile(l.fsys, p.File)
+	src, err := l.opts.Source, error(nil)
+	if src == nil {
+		src, err = fs.ReadFile(l.fsys, p.File)
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrNotExist):
@@ -125,7 +128,7 @@ func (l *sourceTree) parse(file string, src []byte) *hclsyntax.Body {
 		return &hclsyntax.Body{}
 	}
 	body := f.Body.(*hclsyntax.Body)
-	l.addHCL(l.rounds.guard(body))
+	l.addHCL(guard(body))
 	return body
 }
 

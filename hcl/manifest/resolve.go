@@ -85,8 +85,6 @@ type resolver struct {
 
 func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
 	switch n := n.(type) {
-	case *counted:
-		return r.Enter(n.Expression)
 	case *hclsyntax.IndexExpr:
 		if t, ok := n.Collection.(*hclsyntax.ScopeTraversalExpr); ok {
 			r.indexed = t

@@ -36,7 +36,6 @@ type Attribute struct {
 	Words    []string // the valid values, if they are few
 	Min, Max int64    // of a number
 	Required bool
-	Reserved bool   // parsed, but reported as not implemented
 	Default  string // value if the attribute is neither set nor inherited
 	Text     string
 	Example  string // a line of a manifest

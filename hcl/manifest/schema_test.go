@@ -141,9 +141,8 @@ func TestExamples(t *testing.T) {
 		if path[0].Name == "module" && len(path) == 2 && a.Name == "code" {
 			return // the files of a module are for one list of code
 		}
-		if text, _ := withAttribute(path, a, a.Example); !a.Reserved {
-			loads(t, text)
-		}
+		text, _ := withAttribute(path, a, a.Example)
+		loads(t, text)
 		for _, word := range a.Words {
 			if name, _, _ := strings.Cut(a.Example, " "); a.Type == StringType {
 				text, _ := withAttribute(path, a, name+` = "`+word+`"`)

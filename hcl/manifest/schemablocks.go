@@ -697,8 +697,6 @@ func compileAttributes() []Attribute {
 				"`nvcc -dlto`.",
 			Becomes: "`nvlink -Xnvvm=-ftz=1,-prec-div=0,-fma=1` where nvlink forgets them and " +
 				"they are not the defaults"},
-		{Name: "lto_group", Type: StringType, Reserved: true, Example: `lto_group = "a"`,
-			Text: "Reserved for parts of a large LTO link."},
 	})
 }
 

@@ -44,15 +44,6 @@ func (r *reader) sources(rec *record) []Source {
 		}
 		l.errorAt(f.rng, help, "%s has no sources", r.b.heading())
 	}
-	before := l.sources
-	if l.sources += len(items); l.sources > maxSources {
-		if before <= maxSources {
-			l.errorAt(r.b.rng,
-				"A source counts once for each target and each instance of a module.",
-				"the targets of this manifest have more than %d sources", maxSources)
-		}
-		return nil
-	}
 	for i := range items {
 		items[i].text = r.sourcePath(items[i].text)
 	}

@@ -48,7 +48,7 @@ const EnvSafe = "KBUILD_SAFE_DIRECTORIES"
 // does or there is no manifest. Null builds call it, so it costs only a few stat calls.
 func Untrusted(opts Options) *Diagnostic {
 	_, file := opts.place()
-	if _, err := os.Lstat(file); err != nil || opts.FS != nil {
+	if _, err := os.Lstat(file); err != nil || opts.FS != nil || opts.Source != nil {
 		return nil
 	}
 	root, build := Locate(opts)

@@ -207,7 +207,7 @@ func (l *evaluator) parseText(text string, typ cty.Type) (cty.Value, error) {
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
 	if !diags.HasErrors() {
-		diags = l.rounds.guard(e)
+		diags = guard(e)
 	}
 	if typ == cty.DynamicPseudoType && (diags.HasErrors() || len(e.Variables()) > 0) {
 		return cty.StringVal(text), nil

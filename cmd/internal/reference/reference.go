@@ -143,8 +143,6 @@ func writeBlock(p page, b *manifest.Block) {
 
 func typeOf(a *manifest.Attribute) string {
 	switch {
-	case a.Reserved:
-		return "reserved: it is refused until it is built"
 	case len(a.Words) > 0:
 		return string(a.Type) + ", of `" + strings.Join(a.Words, "`, `") + "`"
 	case a.Max > 0:

@@ -1,8 +1,0 @@
-library "a" {
-  sources   = ["src/a.cu"]
-  lto_group = "x"
-}
-
-defaults {
-  lto_group = "x"
-}
