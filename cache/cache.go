@@ -141,8 +141,8 @@ type Record struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// Function is what ptxas reports about a function in device code. Sizes are bytes per thread,
-// except Shared, which is bytes per block.
+// Function holds the resources that a function in device code uses, as ptxas reports them. Sizes
+// are bytes per thread, except Shared, which is bytes per block.
 type Function struct {
 	Name string `json:"name"`           // mangled
 	Arch string `json:"arch,omitempty"` // "sm_80"

@@ -20,7 +20,8 @@ type Observation struct {
 	// Digest of the content of a file, or of the names in a folder; zero if only stat decides.
 	Digest Digest   `json:",omitzero"`
 	Absent []string `json:",omitzero"` // of a KindGuard
-	Output bool     `json:",omitzero"` // a file that must not be a link
+	// of a file: a link to such a file is invalid, as for all outputs
+	MustBeRegular bool `json:"Output,omitzero"`
 	// For a file: only an equal stat makes it valid, equal content does not.
 	ByStat bool `json:",omitzero"`
 	Plan   bool `json:",omitzero"` // the plan depends on it; otherwise only actions do

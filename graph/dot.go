@@ -20,15 +20,15 @@ type paint struct {
 
 // paints holds the colours of lanes.
 var paints = map[Lane]paint{
-	LaneGenerate: {fill: "#fdeac6", rim: "#b87a00", width: 1.2},
-	LaneDevice:   {fill: "#d6eaf8", rim: "#0072b2", width: 1.2},
-	LaneHost:     {fill: "#eceff1", rim: "#78909c", width: 1.2},
-	LanePack:     {fill: "#e4e4f4", rim: "#5c5ca8", width: 1.2},
-	LaneModule:   {fill: "#f4dfeb", rim: "#a8487e", width: 1.2},
-	LaneArchive:  {fill: "#faf3c0", rim: "#a89200", width: 1.2},
-	LaneDevLink:  {fill: "#fbe0cf", rim: "#d55e00", width: 1.6},
-	LaneLink:     {fill: "#cdeee2", rim: "#00805c", width: 1.8},
-	LaneTest:     {fill: "#e4f0d0", rim: "#5b7f1f", width: 1.2},
+	laneGenerate: {fill: "#fdeac6", rim: "#b87a00", width: 1.2},
+	laneDevice:   {fill: "#d6eaf8", rim: "#0072b2", width: 1.2},
+	laneHost:     {fill: "#eceff1", rim: "#78909c", width: 1.2},
+	lanePack:     {fill: "#e4e4f4", rim: "#5c5ca8", width: 1.2},
+	laneModule:   {fill: "#f4dfeb", rim: "#a8487e", width: 1.2},
+	laneArchive:  {fill: "#faf3c0", rim: "#a89200", width: 1.2},
+	laneDevLink:  {fill: "#fbe0cf", rim: "#d55e00", width: 1.6},
+	laneLink:     {fill: "#cdeee2", rim: "#00805c", width: 1.8},
+	laneTest:     {fill: "#e4f0d0", rim: "#5b7f1f", width: 1.2},
 	laneSource:   {fill: "#ffffff", rim: "#b0b7c0", ink: "#4b5563", width: 0.8, style: "filled"},
 	lanePrebuilt: {fill: "#ffffff", rim: "#1f2937", width: 1.6, style: "filled"},
 }

@@ -37,7 +37,7 @@ const (
 	crowdedNodes = 400
 )
 
-// look is what nodes are painted by.
+// look decides how a node is painted.
 type look struct {
 	kind Kind
 	lto  bool // a device link that optimises

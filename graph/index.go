@@ -52,7 +52,7 @@ func (g *Graph) Seal() error {
 				return fmt.Errorf("%s is written twice: by %s and by %s", o, a.Target, g.Actions[last].Target)
 			}
 		}
-		for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
+		for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Pass().DiagnosticInputs} {
 			for _, in := range list {
 				p, ok := g.producer[in]
 				if ok && p > a.ID {

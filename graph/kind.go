@@ -60,7 +60,9 @@ type KindInfo struct {
 	Generates bool
 
 	Reads, Writes Form   // of a compiler command; "" for other files
-	Linker        Linker // that searches for the libraries in the command
+	Linker        Linker // that searches for the libraries in the command; "" if it is no link
+	Makes         Product
+	Cuts          bool // its output is what a device link reads of its first input
 
 	// The output does not depend on its name: another build tree or profile reuses it.
 	Unnamed  bool
@@ -86,7 +88,9 @@ type KindInfo struct {
 	PerArch   bool
 	Memory    int64 // bytes at the peak; where the table has none: 512 MiB, and none in process
 	LTOMemory int64 // Memory of a link that optimises; 0 is Memory
-	Small     bool  // a manifest's memory is for the largest step of a target, and this is not it
+
+	// The memory that a manifest gives a target is for the largest step, and this is not it.
+	IgnoresManifestMemory bool
 }
 
 // Form is a form of code between a source and an object.
@@ -109,21 +113,30 @@ const (
 	LinkerDriver Linker = "driver" // a compiler that starts the linker
 )
 
-// Lane is the part of a build that a kind belongs to: a colour in the graph, and a category in the
-// trace.
+// Product identifies what targets are for their users.
+type Product string
+
+const (
+	Program       Product = "program"
+	StaticLibrary Product = "static library"
+	SharedLibrary Product = "shared library"
+)
+
+// Lane groups kinds: it is a colour in the graph, and a category in the trace. Nothing is decided by
+// it.
 type Lane string
 
 const (
-	LaneGenerate Lane = "generate"
-	LaneDevice   Lane = "device code"
-	LaneHost     Lane = "host code"
+	laneGenerate Lane = "generate"
+	laneDevice   Lane = "device code"
+	laneHost     Lane = "host code"
 	// Code of several architectures, or host and device code, to one file.
-	LanePack    Lane = "packing"
-	LaneModule  Lane = "modules"
-	LaneArchive Lane = "libraries"
-	LaneDevLink Lane = "device links"
-	LaneLink    Lane = "links"
-	LaneTest    Lane = "tests"
+	lanePack    Lane = "packing"
+	laneModule  Lane = "modules"
+	laneArchive Lane = "libraries"
+	laneDevLink Lane = "device links"
+	laneLink    Lane = "links"
+	laneTest    Lane = "tests"
 
 	laneSource   Lane = "sources" // of drawn nodes that are no actions
 	lanePrebuilt Lane = "prebuilt libraries"
@@ -149,42 +162,46 @@ const (
 // kinds is the table, in the order of a legend.
 var kinds = withEstimates([]KindInfo{
 	{Kind: drawSource, Lane: laneSource},
-	{Kind: Generate, Lane: LaneGenerate, Project: true, Generates: true},
-	{Kind: Extract, Lane: LaneGenerate, InProcess: true, Unnamed: true},
-	{Kind: Preprocess, Lane: LaneDevice, Reads: FormSource, Writes: FormText, Memory: small, Small: true},
-	{Kind: Cudafe, Lane: LaneHost, Reads: FormText, Writes: FormHost, Small: true, FrontEnd: true,
-		Portable: true},
-	{Kind: CICC, Lane: LaneDevice, Reads: FormText, Cost: twice, PerArch: true, Unnamed: true,
+	{Kind: Generate, Lane: laneGenerate, Project: true, Generates: true},
+	{Kind: Extract, Lane: laneGenerate, InProcess: true, Unnamed: true},
+	{Kind: Preprocess, Lane: laneDevice, Reads: FormSource, Writes: FormText, Memory: small,
+		IgnoresManifestMemory: true},
+	{Kind: Cudafe, Lane: laneHost, Reads: FormText, Writes: FormHost, IgnoresManifestMemory: true,
 		FrontEnd: true, Portable: true},
-	{Kind: PTXAS, Lane: LaneDevice, Unnamed: true, Portable: true},
-	{Kind: TileIRAS, Lane: LaneDevice, Unnamed: true},
-	{Kind: DeviceCode, Lane: LaneDevice, Reads: FormText, Writes: FormObject, Cost: twice,
+	{Kind: CICC, Lane: laneDevice, Reads: FormText, Cost: twice, PerArch: true, Unnamed: true,
+		FrontEnd: true, Portable: true},
+	{Kind: PTXAS, Lane: laneDevice, Unnamed: true, Portable: true},
+	{Kind: TileIRAS, Lane: laneDevice, Unnamed: true},
+	{Kind: DeviceCode, Lane: laneDevice, Reads: FormText, Writes: FormObject, Cost: twice,
 		PerArch: true, Portable: true},
-	{Kind: Compile, Lane: LaneDevice, Reads: FormSource, Writes: FormObject, Cost: twice, PerArch: true},
-	{Kind: HostPart, Lane: LaneHost, Reads: FormHost, Writes: FormObject, Small: true},
-	{Kind: HostCompile, Lane: LaneHost, Reads: FormSource, Writes: FormObject, SingleFile: true},
-	{Kind: Fatbinary, Lane: LanePack, Shared: true, Memory: small, Small: true, Unnamed: true},
-	{Kind: Bundle, Lane: LanePack, Memory: small, Small: true, NamesInside: true},
-	{Kind: Join, Lane: LanePack, InProcess: true},
-	{Kind: ModuleEmit, Lane: LaneModule, Reads: FormSource, Cost: twice, PerArch: true},
-	{Kind: Copy, Lane: LaneModule, InProcess: true, Unnamed: true},
-	{Kind: Manifest, Lane: LaneModule, InProcess: true},
-	{Kind: Embed, Lane: LaneModule, InProcess: true},
-	{Kind: References, Lane: LaneModule, Shared: true, InProcess: true},
-	{Kind: Archive, Lane: LaneArchive, Memory: small, Small: true, SingleFile: true},
+	{Kind: Compile, Lane: laneDevice, Reads: FormSource, Writes: FormObject, Cost: twice, PerArch: true},
+	{Kind: HostPart, Lane: laneHost, Reads: FormHost, Writes: FormObject, IgnoresManifestMemory: true},
+	{Kind: HostCompile, Lane: laneHost, Reads: FormSource, Writes: FormObject, SingleFile: true},
+	{Kind: Fatbinary, Lane: lanePack, Shared: true, Memory: small, IgnoresManifestMemory: true,
+		Unnamed: true},
+	{Kind: Bundle, Lane: lanePack, Memory: small, IgnoresManifestMemory: true, NamesInside: true},
+	{Kind: Join, Lane: lanePack, InProcess: true},
+	{Kind: ModuleEmit, Lane: laneModule, Reads: FormSource, Cost: twice, PerArch: true},
+	{Kind: Copy, Lane: laneModule, InProcess: true, Unnamed: true},
+	{Kind: Manifest, Lane: laneModule, InProcess: true},
+	{Kind: Embed, Lane: laneModule, InProcess: true},
+	{Kind: References, Lane: laneModule, Shared: true, InProcess: true},
+	{Kind: Archive, Lane: laneArchive, Makes: StaticLibrary, Memory: small, SingleFile: true,
+		IgnoresManifestMemory: true},
 	{Kind: drawPrebuilt, Lane: lanePrebuilt},
-	{Kind: Unbundle, Lane: LaneDevLink, Shared: true, Memory: small, Small: true},
-	{Kind: Slice, Lane: LaneDevLink, Shared: true, InProcess: true},
-	{Kind: HostRefs, Lane: LaneDevLink, InProcess: true},
-	{Kind: DeviceLink, Lane: LaneDevLink, Linker: LinkerDriver, Pool: DeviceLinkPool, Cost: link,
+	{Kind: Unbundle, Lane: laneDevLink, Cuts: true, Shared: true, Memory: small,
+		IgnoresManifestMemory: true},
+	{Kind: Slice, Lane: laneDevLink, Cuts: true, Shared: true, InProcess: true},
+	{Kind: HostRefs, Lane: laneDevLink, InProcess: true},
+	{Kind: DeviceLink, Lane: laneDevLink, Linker: LinkerDriver, Pool: DeviceLinkPool, Cost: link,
 		PerArch: true, Memory: gib, LTOMemory: 3 * gib},
-	{Kind: NVLink, Lane: LaneDevLink, Linker: LinkerNVLink, Pool: DeviceLinkPool, Cost: link,
+	{Kind: NVLink, Lane: laneDevLink, Linker: LinkerNVLink, Pool: DeviceLinkPool, Cost: link,
 		PerArch: true, Memory: gib, LTOMemory: 3 * gib, Unnamed: true, Portable: true},
-	{Kind: LLD, Lane: LaneDevLink, Linker: LinkerLLD, Pool: DeviceLinkPool, Cost: link, PerArch: true,
+	{Kind: LLD, Lane: laneDevLink, Linker: LinkerLLD, Pool: DeviceLinkPool, Cost: link, PerArch: true,
 		Memory: gib, LTOMemory: 3 * gib, Portable: true},
-	{Kind: HostLink, Lane: LaneLink, Linker: LinkerHost},
-	{Kind: SharedLink, Lane: LaneLink, Linker: LinkerHost},
-	{Kind: Test, Lane: LaneTest, Project: true},
+	{Kind: HostLink, Lane: laneLink, Linker: LinkerHost, Makes: Program},
+	{Kind: SharedLink, Lane: laneLink, Linker: LinkerHost, Makes: SharedLibrary},
+	{Kind: Test, Lane: laneTest, Project: true},
 })
 
 func withEstimates(rows []KindInfo) []KindInfo {
@@ -219,6 +236,10 @@ var kindByName = func() map[Kind]*KindInfo {
 // optimises reports whether the kind is a link that takes a multiple of the memory if it optimises
 // the whole program.
 func (k *KindInfo) optimises() bool { return k.LTOMemory > k.Memory }
+
+// LinksHost reports whether it is a link of host code, LinksDevice whether it is one of device code.
+func (k *KindInfo) LinksHost() bool   { return k.Linker == LinkerHost }
+func (k *KindInfo) LinksDevice() bool { return k.Linker != "" && k.Linker != LinkerHost }
 
 // CompilesSource reports whether its command compiles a source, in one step.
 func (k *KindInfo) CompilesSource() bool { return k.Reads == FormSource && k.Writes != FormText }

@@ -62,7 +62,7 @@ func mermaidNode(b *bufio.Writer, indent string, n *drawNode) {
 		left, right = "[(", ")]"
 	case info.optimises():
 		left, right = "{{", "}}"
-	case info.Lane == LaneLink:
+	case info.Lane == laneLink:
 		left, right = "([", "])"
 	}
 	fmt.Fprintf(b, "%s%s%s\"%s\"%s:::%s\n", indent, n.id, left, text, right, n.mermaidClass())

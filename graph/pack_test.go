@@ -93,13 +93,13 @@ func TestPackedRandom(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		g := &Graph{}
 		for i := range 1 + rng.IntN(40) {
-			a := &Action{Name: fmt.Sprint(i), Work: Work{Step: &Step{}}, Intermediate: rng.IntN(2) == 0, Outputs: []string{fmt.Sprint("out", i)}}
+			a := &Action{Name: fmt.Sprint(i), Work: Work{Pass: &CompilerPass{}}, Intermediate: rng.IntN(2) == 0, Outputs: []string{fmt.Sprint("out", i)}}
 			if !a.Intermediate && rng.IntN(4) == 0 {
 				a.Kind = Manifest
 			}
 			for range rng.IntN(4) {
 				if i > 0 {
-					list := []*[]string{&a.Inputs, &a.OrderOnly, &a.Work.Step.DiagnosticInputs}[rng.IntN(3)]
+					list := []*[]string{&a.Inputs, &a.OrderOnly, &a.Work.Pass.DiagnosticInputs}[rng.IntN(3)]
 					*list = append(*list, fmt.Sprint("out", rng.IntN(i)))
 				}
 			}

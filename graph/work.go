@@ -14,7 +14,7 @@ type Work struct {
 	Driver   *Driver           // of an unsplit driver command, or of its passes
 
 	// Of a compiler command that does more than read a source and write an object.
-	Step    *Step
+	Pass    *CompilerPass
 	Link    *Link    // of a device link
 	Test    *TestRun // of a test
 	Collect *Collect // of a command with dynamic outputs
@@ -23,8 +23,8 @@ type Work struct {
 // Driver returns that of a's work, or an empty one.
 func (a *Action) Driver() Driver { return valueOf(a.Work.Driver) }
 
-// Step returns that of a's work, or an empty one.
-func (a *Action) Step() Step { return valueOf(a.Work.Step) }
+// Pass returns that of a's work, or an empty one.
+func (a *Action) Pass() CompilerPass { return valueOf(a.Work.Pass) }
 
 // Link returns that of a's work, or an empty one.
 func (a *Action) Link() Link { return valueOf(a.Work.Link) }
@@ -82,8 +82,8 @@ func (a *Action) DriverName() string {
 	return string(a.Kind)
 }
 
-// Step describes a compiler command that does more than read a source and write an object.
-type Step struct {
+// CompilerPass describes a compiler command that does more than read a source and write an object.
+type CompilerPass struct {
 	// DiagnosticInputs affect messages, never output bytes: they hold line numbers. They are in the
 	// key if the command printed something. In that case it runs again with DiagnosticArgv for true
 	// line numbers, unless that is nil.
@@ -124,11 +124,11 @@ type Step struct {
 	ResourceUsage bool
 }
 
-// StageDir is the placeholder in argv and in staged texts for the folder of Step.Staged:
+// StageDir is the placeholder in argv and in staged texts for the folder of CompilerPass.Staged:
 // "<stage>/kernels.stub.c".
 const StageDir = "<stage>"
 
-// StagedFile is a file of Step.Staged. It is Text, the content of the file From, or a link to Link,
+// StagedFile is a file of CompilerPass.Staged. It is Text, the content of the file From, or a link to Link,
 // which is part of a tool of the action.
 type StagedFile struct {
 	Name string
@@ -152,8 +152,8 @@ type Link struct {
 	Check bool // only test whether it links: --check-link
 
 	// Files that may be "not built for LTO": rdc objects, prebuilts with lto = "none".
-	NonLTO []string
-	Untold []string // inputs whose LTO-IR does not record its options, for messages
+	NonLTO         []string
+	UnknownOptions []string // inputs whose LTO-IR does not record its options, for messages
 
 	// Inputs with LTO-IR of another, possibly newer, toolkit, for messages.
 	Foreign  []string
@@ -178,7 +178,7 @@ type TestRun struct {
 
 // Reads returns the declared inputs of a, including diagnostic ones.
 func (a *Action) Reads() []string {
-	return append(a.Inputs[:len(a.Inputs):len(a.Inputs)], a.Step().DiagnosticInputs...)
+	return append(a.Inputs[:len(a.Inputs):len(a.Inputs)], a.Pass().DiagnosticInputs...)
 }
 
 // CodeFor returns what an action generates code for, as the manifest spells it, and "host" for host

@@ -29,14 +29,14 @@ type Failure struct {
 	Maker   func(string) *graph.Action // the action that writes a file; nil if none does
 }
 
-// most limits the number of pieces of advice.
-const most = 4
+// maxAdvice limits the number of pieces of advice.
+const maxAdvice = 4
 
 // Help returns sentences, the most useful first, or none without evidence.
 func (f *Failure) Help() (help []string) {
 	add := func(advice ...string) {
 		for _, h := range advice {
-			if !slices.Contains(help, h) && len(help) < most {
+			if !slices.Contains(help, h) && len(help) < maxAdvice {
 				help = append(help, h)
 			}
 		}
@@ -107,11 +107,11 @@ func (f *Failure) depend(on string) string {
 	// device code, and the name of its attribute.
 	own, attribute, links := "", "", false
 	for a := range f.Actions {
-		switch lane := a.Kind.Info().Lane; {
+		switch product := a.Kind.Info().Makes; {
 		case a.Target != on || f.Action.Work.Link == nil:
-		case lane == graph.LaneArchive:
+		case product == graph.StaticLibrary:
 			own, attribute = "device_link = true", "device_link"
-		case lane == graph.LaneLink && strings.HasPrefix(on, "library."):
+		case product == graph.SharedLibrary:
 			own, attribute = `type = "shared"`, "type"
 		case a.Work.Link != nil:
 			links = true

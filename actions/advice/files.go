@@ -157,7 +157,7 @@ func (f *Failure) libraries(names []string) (help []string) {
 // target returns the target of the library with a name, or "".
 func (f *Failure) target(name string) string {
 	for a := range f.Actions {
-		if lane := a.Kind.Info().Lane; lane != graph.LaneArchive && lane != graph.LaneLink {
+		if a.Kind.Info().Makes == "" {
 			continue
 		}
 		for _, o := range a.Outputs {

@@ -105,7 +105,7 @@ func (f *Failure) undefined(faults []toolchain.Fault) (help []string) {
 			help = append(help, name+`, which is compiled with mode = "whole" and keeps its device code to itself: set mode = "rdc" or "lto" there`)
 		// The link has it, but ignored it for an unknown reason.
 		case d.target == f.Action.Target || f.brings(d.target):
-		case d.mode == "whole" && f.Action.Kind.Info().Lane != graph.LaneLink:
+		case d.mode == "whole" && !f.Action.Kind.Info().LinksHost():
 			help = append(help, name+`, compiled with mode = "whole": set mode = "rdc" or "lto" there; `+f.depend(d.target))
 		default:
 			help = append(help, name+": "+f.depend(d.target))
@@ -164,7 +164,7 @@ func (f *Failure) used(symbols []string, users map[string][]string) string {
 // architecture.
 func (f *Failure) linked() (files []string) {
 	for _, in := range f.Action.Inputs {
-		if a := f.Maker(in); a != nil && a.Kind.InProcess() && a.Kind.Info().Lane == graph.LaneDevLink && len(a.Inputs) > 0 {
+		if a := f.Maker(in); a != nil && a.Kind.Info().Cuts {
 			in = a.Inputs[0]
 		}
 		files = append(files, in)

@@ -367,7 +367,7 @@ func (c *Client) count(n int) {
 	c.leases += n
 }
 
-// waits tells the UI that a request waits.
+// waits notifies the UI that a request waits.
 func (c *Client) waits() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 // may not understand.
 func LinkFailure(a *graph.Action, printed string, err error) error {
 	link := a.Link()
-	if len(link.Untold) > 0 { // nvlink names no file; 11.8 crashes
+	if len(link.UnknownOptions) > 0 { // nvlink names no file; 11.8 crashes
 		err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not "+
-			"say with which it was compiled", err, strings.Join(link.Untold, ", "))
+			"say with which it was compiled", err, strings.Join(link.UnknownOptions, ", "))
 	}
 	if len(link.Foreign) > 0 && nvcc.RefusesLTOIR(printed) {
 		err = fmt.Errorf("%w: nvlink reads no LTO-IR of a newer CUDA than its own, and %s does not "+

@@ -38,7 +38,7 @@ func LostCode(root string, a *graph.Action, file string) error {
 	lacks := made.Lacks(ships)
 	switch {
 	case len(lacks) == 0:
-	case a.Kind.Info().Lane == graph.LaneLink:
+	case a.Kind.Info().LinksHost():
 		return lostByLink(root, a, lacks)
 	case made.Members != nil: // an object without members has no kernels
 		return fmt.Errorf("the compiler left out code that %s ships: %s has none for %s. "+

@@ -128,7 +128,7 @@ func (c variableCheck) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 	var follow func(file string, o *cudaObject)
 	follow = func(file string, o *cudaObject) {
 		a := c.Maker(file)
-		if a == nil || seen[file] || a.Kind.Info().Lane == graph.LaneLink || a.Kind.Info().Generates {
+		if a == nil || seen[file] || a.Kind.Info().LinksHost() || a.Kind.Info().Generates {
 			return
 		}
 		seen[file] = true

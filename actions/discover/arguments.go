@@ -52,7 +52,7 @@ func (g *arguments) Named(a *graph.Action) (out []string) {
 		return nil
 	}
 	known := map[string]bool{a.Depfile: true}
-	for _, f := range slices.Concat(a.Reads(), a.Outputs, a.Step().UnkeyedPaths) {
+	for _, f := range slices.Concat(a.Reads(), a.Outputs, a.Pass().UnkeyedPaths) {
 		known[f] = true
 	}
 	for i, arg := range a.Argv[1:] {

@@ -268,7 +268,7 @@ func (s *compile) stagedAssembles() bool {
 	if !compilesMade(s.ran.Action) {
 		return false
 	}
-	for _, in := range s.ran.Action.Step().Staged {
+	for _, in := range s.ran.Action.Pass().Staged {
 		if in.From == "" {
 			continue
 		}

@@ -67,7 +67,7 @@ func weakName(i int) string { return fmt.Sprintf("%s%d>", weakMark, i) }
 
 // weakInput returns the current file of a weak-input condition; ok is false if the action has none.
 func weakInput(a *graph.Action, name string) (file string, ok bool) {
-	for i, w := range a.Step().DiagnosticInputs {
+	for i, w := range a.Pass().DiagnosticInputs {
 		if name == weakName(i) {
 			return w, true
 		}
@@ -97,7 +97,7 @@ func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used [
 		out = append(out, cache.FileDigest{Path: macroMark + m, Digest: macroValue(a, m)})
 	}
 	if printed {
-		for i, w := range a.Step().DiagnosticInputs {
+		for i, w := range a.Pass().DiagnosticInputs {
 			digest, _ := d.Digest(w) // without a digest the record is never valid
 			out = append(out, cache.FileDigest{Path: weakName(i), Digest: digest})
 		}
@@ -107,11 +107,11 @@ func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used [
 
 // mentioned returns the macros of a whose names are in a file that it read.
 func (d *Discovery) mentioned(a *graph.Action, found []cache.FileDigest) (used []string) {
-	if len(a.Step().Macros) == 0 {
+	if len(a.Pass().Macros) == 0 {
 		return nil
 	}
 	files := paths(found)
-	for _, s := range a.Step().Staged {
+	for _, s := range a.Pass().Staged {
 		if s.From != "" {
 			files = append(files, s.From)
 		}
@@ -122,7 +122,7 @@ func (d *Discovery) mentioned(a *graph.Action, found []cache.FileDigest) (used [
 		}
 	}
 	for _, f := range files {
-		for _, m := range a.Step().Macros {
+		for _, m := range a.Pass().Macros {
 			if !slices.Contains(used, m) && d.sources.mentions(f, m) {
 				used = append(used, m)
 			}

@@ -22,7 +22,7 @@ func TestChanges(t *testing.T) {
 		}
 		return d
 	}
-	a := &graph.Action{Argv: []string{"nvcc", "-DARCHS=80,86"}, Work: graph.Work{Step: &graph.Step{DiagnosticInputs: []string{"lines"}}}}
+	a := &graph.Action{Argv: []string{"nvcc", "-DARCHS=80,86"}, Work: graph.Work{Pass: &graph.CompilerPass{DiagnosticInputs: []string{"lines"}}}}
 	of := func(value string) cache.Digest { return sha256.Sum256([]byte(value)) }
 	tree.Build.(*testBuild).intermediate = "pass.ii"
 	d := New(Config{Tree: tree})

@@ -36,8 +36,8 @@ type searchAnswer struct {
 // searches returns the lists of folders that the command of a searches, one for each compiler that
 // it runs; ok is false if a compiler does not report them.
 func (d *drivers) searches(ctx context.Context, a *graph.Action) (lists []host.Search, ok bool) {
-	files := slices.Concat(a.Inputs, a.Outputs, a.Step().UnkeyedPaths, []string{a.Depfile})
-	for _, s := range a.Step().Staged {
+	files := slices.Concat(a.Inputs, a.Outputs, a.Pass().UnkeyedPaths, []string{a.Depfile})
+	for _, s := range a.Pass().Staged {
 		files = append(files, graph.StageDir+"/"+s.Name)
 	}
 	question := host.AskSearch(a.Argv, files, "")

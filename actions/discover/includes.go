@@ -57,7 +57,7 @@ func (d *Discovery) readDepfiles(ctx context.Context, ran Ran) (
 	if err != nil {
 		return nil, nil, false, err
 	}
-	for _, argv := range a.Step().DepfileArgvs {
+	for _, argv := range a.Pass().DepfileArgvs {
 		argv = slices.Clone(argv)
 		argv[slices.Index(argv, a.Depfile)] = ran.Scratch
 		d.Query(ctx, a, argv, false)

@@ -20,7 +20,7 @@ import (
 // name a file, such a link runs each time.
 
 // isLink reports whether a is a link of host code.
-func isLink(a *graph.Action) bool { return a.Kind.Info().Lane == graph.LaneLink }
+func isLink(a *graph.Action) bool { return a.Kind.Info().LinksHost() }
 
 // IsTraced reports whether a is a link by GNU ld that prints the files that it opens.
 func IsTraced(a *graph.Action) bool { return isLink(a) && slices.Contains(a.Argv, host.TraceLink) }

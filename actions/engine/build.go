@@ -20,8 +20,8 @@ import (
 // A build brings targets up to date. It goes through these states:
 //
 //   - load: read what the last build with this command line stored in the tree (view.go), and
-//     compare it with the files. If nothing changed, the build ends here: it takes no lock, reads
-//     no manifest and makes no plan.
+//     compare it with the files. If nothing changed, the build ends here: it takes
+//     a shared lock for a moment (run.LookLock), reads no manifest and makes no plan.
 //   - lock: from here on, this process alone changes the tree (tree.go).
 //   - plan: if few files changed and the plan cannot have, take the part of the last plan that they
 //     affect (view.go). Otherwise read the manifest, probe the host environment and plan.

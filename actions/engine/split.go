@@ -116,10 +116,10 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 		if counts[r] == nil {
 			counts[r], first[r], order = map[string]int{}, a, append(order, r)
 		}
-		switch a.Kind.Info().Lane {
-		case graph.LaneDevLink:
+		switch info := a.Kind.Info(); {
+		case info.LinksDevice():
 			counts[r]["device link"]++
-		case graph.LaneLink:
+		case info.LinksHost():
 			counts[r]["link"]++
 		default:
 			counts[r]["compile"]++

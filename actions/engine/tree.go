@@ -374,7 +374,7 @@ func (t *Tree) Memory(a *graph.Action) int64 {
 		return 0
 	}
 	n := a.Memory
-	if a.Kind.Info().Small {
+	if a.Kind.Info().IgnoresManifestMemory {
 		n = 0 // the manifest's is about the largest step of a target
 	}
 	if rec := t.db.Last(a.Outputs[0]); rec != nil {

@@ -88,7 +88,7 @@ type note struct {
 	Actions int              // number of actions that the command line selects
 	Dirty   []graph.ActionID `json:",omitempty"` // of the packed graph: not up to date
 	// of the packed graph: may depend on other paths than it was packed with
-	Moved []graph.ActionID `json:",omitempty"`
+	RanSincePacked []graph.ActionID `json:"Moved,omitempty"`
 	// for code = ["native"]: the GPUs that the plan was made for, see probe.GPUs
 	GPUs string `json:",omitempty"`
 	// for -march=native: the same, see probe.CPU
@@ -312,11 +312,12 @@ func observeActions(l *trace.Observer, g *graph.Graph, ids []graph.ActionID, t *
 // compilers search, or if a source is gone. It is also needed if a manifest, a folder that glob
 // read, a tool or anything else changed.
 
-// Above one in most actions of the graph a new plan takes no longer. At most moves actions may have
-// run since the graph was packed: they may use other files since.
+// Above this part of the actions of a graph a new plan takes no longer. A graph of few actions has
+// no such limit. Actions that ran since the graph was packed may use other files since.
 const (
-	most  = 4
-	moves = 256
+	maxAffected        = 4  // one in so many actions
+	fewActions         = 16 // or so many
+	maxRunsSincePacked = 256
 )
 
 // packedMeta is the data of a packed graph besides its actions.
@@ -382,7 +383,7 @@ func (v *lastView) partialPlan(t *Tree) *partialPlan {
 	if json.Unmarshal(packed.Meta(), &p.meta) != nil {
 		return nil
 	}
-	ids := slices.Concat(p.Dirty, p.Moved)
+	ids := slices.Concat(p.Dirty, p.RanSincePacked)
 	for _, i := range p.broken {
 		o := p.seen.At(i)
 		for _, path := range p.seen.Broken(p.root, i) {
@@ -400,7 +401,8 @@ func (v *lastView) partialPlan(t *Tree) *partialPlan {
 		}
 	}
 	up, all := packed.Affected(ids)
-	if len(all) > packed.Len()/most && packed.Len() > 4*most || len(p.Moved)+len(up) > moves {
+	if packed.Len() > fewActions && len(all) > packed.Len()/maxAffected ||
+		len(p.RanSincePacked)+len(up) > maxRunsSincePacked {
 		return nil
 	}
 	p.all = all
@@ -435,11 +437,11 @@ func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 			n.Dirty = append(n.Dirty, id)
 		} else {
 			good = append(good, sub)
-			n.Moved = append(n.Moved, id) // also if up to date: its record may be of another command line
+			n.RanSincePacked = append(n.RanSincePacked, id) // also if up to date: its record may be of another command line
 		}
 	}
-	slices.Sort(n.Moved)
-	n.Moved = slices.Compact(n.Moved)
+	slices.Sort(n.RanSincePacked)
+	n.RanSincePacked = slices.Compact(n.RanSincePacked)
 	o := newObserver(p.root, p.began, t.files)
 	observeActions(o, p.graph, good, t)
 	list, ok := o.List()

@@ -18,7 +18,7 @@ import (
 // that a build observed is kept by its real path, without links and "..". A source that is a link
 // counts twice: as the link, which may come to lead to another file, and as that file.
 
-// Watched is what a build observes. A change of any other path cannot give the next build something
+// Watched holds the paths that a build observes. A change of any other path cannot give the next build something
 // to do. All paths are real ones.
 type Watched struct {
 	own   []string        // paths that kbuild writes: the build tree, the action cache, reports

@@ -14,7 +14,7 @@ import (
 // lines.
 func TestCanonicalTexts(t *testing.T) {
 	a := &graph.Action{Kind: graph.Preprocess, Transient: true, Outputs: []string{"a.ii", "a.canon"},
-		Work: graph.Work{Step: &graph.Step{CanonicalForms: []graph.CanonicalForm{{Raw: "a.ii", Canon: "a.canon"}}}}}
+		Work: graph.Work{Pass: &graph.CompilerPass{CanonicalForms: []graph.CanonicalForm{{Raw: "a.ii", Canon: "a.canon"}}}}}
 	canonical := func(text string, read string) (canonicalTexts, scratch) {
 		t.Helper()
 		dir := scratch{dir: t.TempDir()}

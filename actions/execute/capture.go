@@ -38,7 +38,7 @@ func (r *Runner) capture(
 			}
 		}
 	}
-	if d := a.Step().DepfileOutput; d != "" {
+	if d := a.Pass().DepfileOutput; d != "" {
 		if err := regular.Copy(dir.depfile(), dir.named(a, d)); err != nil {
 			return nil, false, fmt.Errorf("the command ended well and did not write its "+
 				"dependency file: %w", err)
@@ -119,7 +119,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 	writes := a.Kind.Info().Writes
 	for i, o := range a.Outputs {
 		raw := writes == graph.FormText && i == 0
-		canon := slices.IndexFunc(a.Step().CanonicalForms, func(t graph.CanonicalForm) bool {
+		canon := slices.IndexFunc(a.Pass().CanonicalForms, func(t graph.CanonicalForm) bool {
 			return t.Raw == o
 		})
 		stub := strings.HasSuffix(o, ".stub.c")
@@ -131,12 +131,12 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		if err != nil {
 			return m, err
 		}
-		changed, files := false, a.Step().FilesOutput
+		changed, files := false, a.Pass().FilesOutput
 		placed := raw && files != "" && (c.intermediates.Base == "" || pptext.Placed(text, c.intermediates.Base))
 		switch {
-		case raw && (len(a.Step().Macros) > 0 || files != ""):
+		case raw && (len(a.Pass().Macros) > 0 || files != ""):
 			var used map[string]bool
-			text, used = pptext.TakeMacros(text, a.Step().Macros...)
+			text, used = pptext.TakeMacros(text, a.Pass().Macros...)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
 		case stub: // a stub names itself in line markers
 			itself := []byte(dir.relative().output(i, o))
@@ -150,14 +150,14 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			if placed {
 				list[0] = Placed
 			}
-			list = append(list, pptext.Files(text, a.Step().WithoutSystem)...)
+			list = append(list, pptext.Files(text, a.Pass().WithoutSystem)...)
 			lines := []byte(strings.Join(list, "\n"))
 			if err := os.WriteFile(dir.named(a, files), lines, 0o666); err != nil {
 				return m, err
 			}
 		}
 		if canon >= 0 {
-			t := a.Step().CanonicalForms[canon]
+			t := a.Pass().CanonicalForms[canon]
 			out, _ := pptext.AppendCanonical(c.buffer(), text,
 				pptext.Options{DropFalse: t.DropFalse, Base: c.intermediates.Base})
 			if err := c.finish(a, dir, m, t.Canon, out, true); err != nil {

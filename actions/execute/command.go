@@ -96,7 +96,7 @@ func (r *Runner) command(
 	}
 	printed = dir.removeFrom(printed, r.Root, r.Graph.BuildDir, a)
 	rest, functions := nvcc.ReadPTXAS(printed)
-	if a.Step().ResourceUsage {
+	if a.Pass().ResourceUsage {
 		printed = rest
 	}
 	var faults []nvcc.Fault // nvlink drops code with status 0
@@ -134,8 +134,8 @@ func (r *Runner) command(
 // ended is the error of a command that a signal ended, or that got no memory. It says nothing about
 // the command's input.
 type ended struct {
-	text  string
-	short bool // memory was short
+	text        string
+	outOfMemory bool
 }
 
 func (e *ended) Error() string { return e.text }
@@ -206,7 +206,7 @@ func (c *Command) Run(ctx context.Context) (run.Result, error) {
 	process := run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: run.DefaultOutput}
 	// Output that kbuild parses has a limit that no real output reaches. ptxas prints 300 bytes for
 	// each function, and nvlink a line for each symbol that it misses.
-	if a.Work.Link != nil || a.Step().ResourceUsage {
+	if a.Work.Link != nil || a.Pass().ResourceUsage {
 		process.MaxOutput = 32 << 20
 	}
 	// If output is printed verbatim, commands must print only on stderr: records do not keep which
@@ -332,7 +332,7 @@ func (c *Command) Names(i int) bool {
 func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Command, error) {
 	c := &Command{r.buildTree, a, slices.Clone(argv), r, dir, a.Work.Response}
 	rel := dir.relative()
-	if a.Step().EmptyCwd {
+	if a.Pass().EmptyCwd {
 		rel = dir
 	}
 	var names [][2]string
@@ -353,7 +353,7 @@ func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Comma
 	// a pass has the names inside of arguments as well
 	if a.Intermediate || a.Driver().Argv != nil || a.Kind.Info().NamesInside {
 		names = append(names, [2]string{graph.StageDir, rel.file("in")})
-		if a.Step().EmptyCwd {
+		if a.Pass().EmptyCwd {
 			for _, in := range a.Reads() {
 				names = append(names, [2]string{in, r.abs(in)})
 			}
@@ -362,7 +362,7 @@ func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Comma
 		for i, arg := range c.Argv {
 			c.Argv[i] = inside.Replace(arg)
 		}
-		if a.Step().EmptyCwd && a.Kind.Info().Linker == graph.LinkerNVLink {
+		if a.Pass().EmptyCwd && a.Kind.Info().Linker == graph.LinkerNVLink {
 			c.Argv = toolchain.MapLibraryFolders(c.Argv, r.abs)
 		}
 		return c, nil
@@ -421,7 +421,7 @@ func (c *Command) respond() ([]string, error) {
 // stage writes the files that a command expects in its own folder.
 func stage(root string, a *graph.Action, dir scratch) error {
 	in := dir.file("in")
-	for _, s := range a.Step().Staged {
+	for _, s := range a.Pass().Staged {
 		name := filepath.Join(in, s.Name)
 		err := os.MkdirAll(filepath.Dir(name), 0o777)
 		switch {
@@ -443,7 +443,7 @@ func stage(root string, a *graph.Action, dir scratch) error {
 
 // staged returns the folder of staged files, escaped for a string literal.
 func staged(a *graph.Action, dir scratch) string {
-	if !a.Step().EmptyCwd {
+	if !a.Pass().EmptyCwd {
 		dir = dir.relative()
 	}
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(dir.file("in"))
@@ -462,7 +462,7 @@ func commandReads(a *graph.Action, argv []string) reading {
 	for _, arg := range argv {
 		named[arg] = true
 	}
-	for _, s := range a.Step().Staged {
+	for _, s := range a.Pass().Staged {
 		named[s.From] = true
 	}
 	return reading{argv, named}
@@ -513,7 +513,7 @@ func (v *refsArgv) addHostRefs(root string, a *graph.Action, dir scratch) error 
 			return fmt.Errorf("writing an input of %s: %w", a.Name, err)
 		}
 		v.from, v.to = file, cache.Absolute(root, in)
-		if !a.Step().EmptyCwd {
+		if !a.Pass().EmptyCwd {
 			v.from, v.to = dir.relative().file("refs")+"/"+filepath.Base(in), in
 		}
 		v.argv = slices.Clone(v.argv)

@@ -381,8 +381,8 @@ func (r *Runner) Execute(
 		return res
 	}
 	var end *ended
-	if errors.As(res.Err, &end) && end.short { // the scheduler may execute it again, alone
-		res.Short, p.starved = true, true
+	if errors.As(res.Err, &end) && end.outOfMemory { // the scheduler may execute it again, alone
+		res.OutOfMemory, p.starved = true, true
 		r.pending.Store(a.ID, p)
 	} else {
 		defer r.intermediates.release(a)
@@ -478,7 +478,7 @@ func (r *Runner) run(
 		// outputs stay those of the canonical text, which is the same wherever the lines are. They
 		// are replaced only if the first run failed and the second succeeded.
 		var end *ended
-		if argv := a.Step().DiagnosticArgv; argv != nil &&
+		if argv := a.Pass().DiagnosticArgv; argv != nil &&
 			(len(res.Output) > 0 || res.Status == sched.Failed) &&
 			!errors.As(res.Err, &end) && !errors.Is(res.Err, ErrLost) {
 			canonical, second := res, dir.again()
@@ -514,13 +514,13 @@ func (r *Runner) run(
 	case a.Work.Test != nil:
 		err = os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666)
 		res.Output = nil // a test that passes prints nothing
-	case a.Step().Gate:
+	case a.Pass().Gate:
 		err = regular.Copy(r.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
 	}
 	if err == nil && a.Driver().Ships != nil {
 		err = check.LostCode(r.Root, a, r.outputFile(a, 0, dir))
 	}
-	if err == nil && a.Kind.Info().Lane == graph.LaneLink {
+	if err == nil && a.Kind.Info().LinksHost() {
 		err = check.Variables(ctx, r, r.Root, a, dir.file("pass"))
 	}
 	if err == nil {

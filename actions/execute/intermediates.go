@@ -147,7 +147,7 @@ func (r *Runner) materializeFile(ctx context.Context, file string) error {
 
 // kept reports whether the store keeps the content of an output of a.
 func kept(a *graph.Action, output string) bool {
-	return !a.Transient || output == a.Step().FilesOutput || output == a.Step().DepfileOutput
+	return !a.Transient || output == a.Pass().FilesOutput || output == a.Pass().DepfileOutput
 }
 
 // fetch restores a file from the store.

@@ -124,21 +124,21 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	}
 	if a.Kind.InProcess() {
 		inprocess.WriteKey(w, a)
-	} else if len(a.Step().CanonicalForms) > 0 || a.Link().HostRefs != "" {
+	} else if len(a.Pass().CanonicalForms) > 0 || a.Link().HostRefs != "" {
 		w.Field("method", inprocess.Method)
 	}
-	if a.Kind.Info().Pool == graph.DeviceLinkPool {
+	if a.Kind.Info().LinksDevice() {
 		w.Field("libraries", "recorded") // records of older versions of kbuild do not resolve -l
 	}
 	k.writeCommand(w, a)
 	if head := a.Work.Manifest; head != nil {
 		w.Field("head", string(*head))
 	}
-	for _, f := range a.Step().Staged {
+	for _, f := range a.Pass().Staged {
 		w.Field("staged "+f.Name, f.Text) // those that are other files are inputs
 	}
-	if a.Step().FilesOutput != "" {
-		w.Field("files", map[bool]string{false: "all", true: "without system"}[a.Step().WithoutSystem])
+	if a.Pass().FilesOutput != "" {
+		w.Field("files", map[bool]string{false: "all", true: "without system"}[a.Pass().WithoutSystem])
 	}
 	if len(a.Tools) > 0 || a.Kind.Info().Project {
 		for _, e := range k.KeyEnv {
@@ -156,7 +156,7 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	if a.CwdInKey {
 		w.Field("folder", k.Root)
 	}
-	if a.Step().StageInKey {
+	if a.Pass().StageInKey {
 		// the name that scratches uses
 		w.Field("stage", k.Graph.BuildDir+"/"+flatName(k.Graph.BuildDir, a.Outputs[0]))
 	}
@@ -194,7 +194,7 @@ func (k *keys) writeCommand(w cache.KeyWriter, a *graph.Action) {
 		if i == 0 && len(a.Tools) > 0 {
 			arg = filepath.Base(arg) // the tool's fingerprint covers its content
 		}
-		for _, m := range a.Step().Macros {
+		for _, m := range a.Pass().Macros {
 			if strings.HasPrefix(arg, "-D"+m+"=") {
 				arg = "-D" + m + "=" // the record has the value, if it matters
 			}

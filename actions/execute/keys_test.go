@@ -133,14 +133,14 @@ func unkeyed(a *graph.Action) (lines []string) {
 	list("after", a.OrderOnly)
 	list("search", a.SearchDirs)
 	list("depfile", slices.DeleteFunc([]string{a.Depfile}, func(s string) bool { return s == "" }))
-	list("read for messages", a.Step().DiagnosticInputs)
-	list("for messages", a.Step().DiagnosticArgv)
-	list("mentions", a.Step().UnkeyedPaths)
-	for _, argv := range a.Step().DepfileArgvs {
+	list("read for messages", a.Pass().DiagnosticInputs)
+	list("for messages", a.Pass().DiagnosticArgv)
+	list("mentions", a.Pass().UnkeyedPaths)
+	for _, argv := range a.Pass().DepfileArgvs {
 		list("depfile by", argv)
 	}
-	list("text by", a.Step().TextArgv)
-	list("macros", a.Step().Macros)
+	list("text by", a.Pass().TextArgv)
+	list("macros", a.Pass().Macros)
 	list("ships", a.Driver().Ships)
 	if a.Work.Keep != nil {
 		list("kept", a.Work.Keep.Files)
@@ -149,21 +149,21 @@ func unkeyed(a *graph.Action) (lines []string) {
 		list("driver", a.Driver().Argv)
 	}
 	list("host references", slices.DeleteFunc([]string{a.Link().HostRefs}, func(s string) bool { return s == "" }))
-	for _, s := range a.Step().CanonicalForms {
+	for _, s := range a.Pass().CanonicalForms {
 		lines = append(lines, fmt.Sprintf("canonical: %s of %s, without #if 0 %v", s.Canon, s.Raw, s.DropFalse))
 	}
-	for _, s := range a.Step().Staged {
+	for _, s := range a.Pass().Staged {
 		lines = append(lines, fmt.Sprintf("staged: %s from %s", s.Name, s.From))
 	}
 	if a.Work.Link != nil {
-		lines = append(lines, fmt.Sprintf("link: lto %v, untold %q", a.Link().LTO, a.Link().Untold))
+		lines = append(lines, fmt.Sprintf("link: lto %v, untold %q", a.Link().LTO, a.Link().UnknownOptions))
 	}
 	list("as one command", slices.DeleteFunc([]string{a.Driver().UnsplitReason}, func(s string) bool { return s == "" }))
 	is("part", a.Intermediate)
 	is("transient", a.Transient)
-	is("gate", a.Step().Gate)
-	is("figures", a.Step().ResourceUsage)
+	is("gate", a.Pass().Gate)
+	is("figures", a.Pass().ResourceUsage)
 	is("in place", a.InPlace)
-	is("in an empty folder", a.Step().EmptyCwd)
+	is("in an empty folder", a.Pass().EmptyCwd)
 	return lines
 }

@@ -142,12 +142,12 @@ func (again *Rerun) Own() (own, via []string) {
 // Known returns the paths that the record of the action covers.
 func (again *Rerun) Known() (known []string) {
 	r, a := again.r, again.Action
-	known = slices.Concat(r.discovery.Uses(r.lastRecord(a)), a.Step().UnkeyedPaths,
+	known = slices.Concat(r.discovery.Uses(r.lastRecord(a)), a.Pass().UnkeyedPaths,
 		[]string{a.Link().HostRefs})
 	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
 		known = append(append(known, r.discovery.Shadows(rec)...), rec.Passed...)
 	}
-	for _, s := range a.Step().Staged {
+	for _, s := range a.Pass().Staged {
 		known = append(known, s.From)
 	}
 	known = slices.DeleteFunc(known, func(p string) bool { return p == "" })

@@ -72,7 +72,7 @@ func (t *scratches) place(a *graph.Action) (scratch, error) {
 // oneFile reports whether a writes only one file, besides a dependency file.
 func oneFile(a *graph.Action) bool {
 	return a.Kind.Info().SingleFile && len(a.Outputs) == 1 &&
-		len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
+		len(a.Pass().Staged) == 0 && !a.Intermediate && !a.InPlace
 }
 
 // open creates the folder, once.
@@ -152,7 +152,7 @@ func (s scratch) again() scratch {
 
 // cwd returns the working directory of a's command.
 func (s scratch) cwd(root string, a *graph.Action) string {
-	if a.Step().EmptyCwd {
+	if a.Pass().EmptyCwd {
 		return s.file("apart")
 	}
 	return root
@@ -197,7 +197,7 @@ func (s scratch) file(name string) string {
 // removeFrom removes kbuild's own folders from the output of a's command.
 func (s scratch) removeFrom(printed, root, buildDir string, a *graph.Action) string {
 	printed = strings.ReplaceAll(printed, s.tmp+"/", "")
-	if a.Step().EmptyCwd {
+	if a.Pass().EmptyCwd {
 		printed = strings.ReplaceAll(printed, root+"/", "")
 	}
 	if s.name != "" {

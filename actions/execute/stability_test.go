@@ -197,7 +197,7 @@ func TestTakenInByHostCode(t *testing.T) {
 	l.graph = &graph.Graph{}
 	l.graph.Add(&graph.Action{Kind: graph.Cudafe, Name: "a.cu", Outputs: []string{"a.cudafe1.cpp"}})
 	a := &graph.Action{Kind: graph.HostPart, Name: "a.cu", Inputs: []string{"a.cudafe1.cpp"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
-		Argv: append(slices.Clone(l.compile.Argv), "-Iin"), Work: graph.Work{Step: &graph.Step{Staged: []graph.StagedFile{{Name: "a.cudafe1.cpp", From: "a.cudafe1.cpp"}}}}}
+		Argv: append(slices.Clone(l.compile.Argv), "-Iin"), Work: graph.Work{Pass: &graph.CompilerPass{Staged: []graph.StagedFile{{Name: "a.cudafe1.cpp", From: "a.cudafe1.cpp"}}}}}
 	l.compile = l.graph.Add(a)
 	if err := l.graph.Seal(); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// HostSymbols is what the host code of an object, a static library or a shared one refers to by
-// name.
+// HostSymbols lists the names that the host code of an object, a static library or a shared one
+// refers to.
 type HostSymbols struct {
 	Wants   []string // symbols that it refers to and other files may define
 	CUDA    []CUDAHost

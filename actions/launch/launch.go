@@ -290,7 +290,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 		want = append(want, a.ID)
 	}
 	options := sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1,
-		Broker: l.Broker, Crowded: l.Broker != nil, Estimates: b}
+		Broker: l.Broker, SharedMachine: l.Broker != nil, Estimates: b}
 	sum, err := sched.Run(ctx, b.graph, want, options, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
@@ -434,10 +434,10 @@ func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
 func (b *build) sources(ctx context.Context) (files []string, err error) {
 	name := placeDir + "/files"
 	for _, a := range b.planned.Order {
-		if a.Step().FilesOutput == "" {
+		if a.Pass().FilesOutput == "" {
 			continue
 		}
-		if err := b.runner.CopyIntermediate(ctx, a.Step().FilesOutput, name); err != nil {
+		if err := b.runner.CopyIntermediate(ctx, a.Pass().FilesOutput, name); err != nil {
 			return nil, err
 		}
 		text, err := os.ReadFile(name)

@@ -84,7 +84,7 @@ func (x *Executor) Portable(a *graph.Action, in, out int64) bool {
 // not depend on the machine.
 func canRunRemotely(a *graph.Action) bool {
 	switch {
-	case !a.Kind.Info().Portable, a.CwdInKey, a.Step().StageInKey, a.InPlace, a.Work.Keep != nil:
+	case !a.Kind.Info().Portable, a.CwdInKey, a.Pass().StageInKey, a.InPlace, a.Work.Keep != nil:
 		return false
 	// a clang that starts an lld of its own
 	case a.Kind.Info().Linker == graph.LinkerLLD && !slices.Contains(a.Argv, "-flavor"):

@@ -113,7 +113,7 @@ func TestLostIsNoFailure(t *testing.T) {
 	const script = `cat "$1" >"$0"; echo warning`
 	argv := func(in string) []string { return []string{"sh", "-c", script, "build/a.ptx", in} }
 	a := &graph.Action{Kind: graph.CICC, Name: "a.cu", Tools: []string{"cc"}, Inputs: []string{"canon"}, Outputs: []string{"build/a.ptx"}, Argv: argv("canon"),
-		Work: graph.Work{Step: &graph.Step{DiagnosticInputs: []string{"true"}, DiagnosticArgv: argv("true")}}}
+		Work: graph.Work{Pass: &graph.CompilerPass{DiagnosticInputs: []string{"true"}, DiagnosticArgv: argv("true")}}}
 	elsewhere := &unsteady{}
 	l := newLab(t, a, elsewhere)
 	l.write("canon", "canonical\n")

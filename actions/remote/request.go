@@ -93,7 +93,7 @@ func (p *request) fill(ctx context.Context) error {
 		return err
 	}
 	for i, arg := range p.Argv[1:] {
-		if !slices.Contains(a.Step().UnkeyedPaths, arg) { // an unkeyed path is only for messages
+		if !slices.Contains(a.Pass().UnkeyedPaths, arg) { // an unkeyed path is only for messages
 			var err error
 			if arg, err = p.argument(ctx, p.Argv[i], arg); err != nil {
 				return err
@@ -109,7 +109,7 @@ func (p *request) fill(ctx context.Context) error {
 			p.moves[back] = p.Output(i)
 		}
 	}
-	if a.Kind.Info().Lane == graph.LaneDevLink {
+	if a.Kind.Info().LinksDevice() {
 		return p.addLibraries()
 	}
 	return nil

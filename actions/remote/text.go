@@ -33,7 +33,7 @@ import (
 
 // hasText reports whether a is compiled remotely from such a text.
 func hasText(a *graph.Action) bool {
-	return a.Step().TextArgv != nil && filepath.IsLocal(a.Inputs[0])
+	return a.Pass().TextArgv != nil && filepath.IsLocal(a.Inputs[0])
 }
 
 // usualText is the size of a text with the headers of HIP or CUDA, in bytes.
@@ -83,7 +83,7 @@ func (p *request) addText(ctx context.Context) error {
 	p.texts.Lock()
 	defer p.texts.Unlock()
 	source := p.Action.Inputs[0]
-	c, err := p.Again(p.Action.Step().TextArgv)
+	c, err := p.Again(p.Action.Pass().TextArgv)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func deviceCompile(t *testing.T, text, steps string, look func(l *lab, p *reques
 	t.Helper()
 	l := newLab(t, &graph.Action{Kind: graph.DeviceCode, Argv: []string{"./clang", "-c", "-o", "build/x.bc", "a b.hip"}, Inputs: []string{"a b.hip", "lib.bc"},
 		Outputs: []string{"build/x.bc"}, Depfile: "build/x.bc.d", Intermediate: true,
-		Work: graph.Work{Step: &graph.Step{TextArgv: []string{"./clang", "-frewrite-includes", "-MF", "build/x.bc.d", "-o", "build/x.bc", "a b.hip"}}}}, &unsteady{})
+		Work: graph.Work{Pass: &graph.CompilerPass{TextArgv: []string{"./clang", "-frewrite-includes", "-MF", "build/x.bc.d", "-o", "build/x.bc", "a b.hip"}}}}, &unsteady{})
 	l.write("a b.hip", "the source\n")
 	l.write("lib.bc", "bitcode")
 	l.write("steps", steps)
@@ -120,7 +120,7 @@ func TestHasText(t *testing.T) {
 		t.Fatalf("%v, %v", hasText(a), err)
 	}
 	lines, outside := *a, *a
-	lines.Work.Step = &graph.Step{}
+	lines.Work.Pass = &graph.CompilerPass{}
 	outside.Inputs = []string{"../a b.hip"}
 	for _, a := range []*graph.Action{&lines, &outside} {
 		if canRunRemotely(a) {

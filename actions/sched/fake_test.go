@@ -103,7 +103,7 @@ func (w *fakeRunner) Execute(ctx context.Context, a *graph.Action, _ <-chan stru
 		return Result{Status: Failed, Err: err}
 	}
 	if f.short && w.executed[a.ID] == 1 {
-		return Result{Status: Failed, Short: true}
+		return Result{Status: Failed, OutOfMemory: true}
 	}
 	w.good[a.ID] = f.execute == Ran
 	return Result{Status: f.execute}

@@ -72,7 +72,7 @@ func (l *loop) granted(i int32) bool {
 // was short requests all, so that it is alone on the machine.
 func (l *loop) expected(n *node) int64 {
 	switch {
-	case n.alone:
+	case n.exclusive:
 		return all
 	case l.opts.Estimates == nil:
 		return 0
@@ -160,7 +160,7 @@ func (l *loop) answered(a grant) {
 	}
 }
 
-// free gives back what granted has acquired for n.
+// free returns what granted has acquired for n.
 func (l *loop) free(n *node) {
 	if n.lease != nil {
 		n.lease.Release()

@@ -74,7 +74,7 @@ func (l *loop) race() {
 }
 
 func (l *loop) mayRace() bool {
-	return l.away.count > 0 && l.queued.count+len(l.alone)+l.count[checking] == 0 && l.local() < l.opts.Jobs
+	return l.away.count > 0 && l.queued.count+len(l.exclusive)+l.count[checking] == 0 && l.local() < l.opts.Jobs
 }
 
 // join makes node i run locally too.
@@ -87,7 +87,7 @@ func (l *loop) join(i int32) bool {
 }
 
 func (l *loop) joinNow(i int32) {
-	l.beside(i)
+	l.noteOverlap(i)
 	l.core.join(&l.nodes[i])
 	close(l.raced[i])
 	delete(l.raced, i)
@@ -102,7 +102,7 @@ func (l *loop) vacate(i int32) {
 		return
 	}
 	l.free(n)
-	if l.solo == i {
-		l.solo = nobody
+	if l.onlyLocal == i {
+		l.onlyLocal = nobody
 	}
 }

@@ -32,9 +32,9 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 		events: make(chan event, 64), maxChecks: opts.Checks,
 		grants: grants{server: opts.Jobserver, broker: opts.Broker, node: nobody,
 			arrived: make(chan grant, 1)},
-		solo:     nobody,
-		broken:   map[*graph.Driver]bool{},
-		statuses: map[Status]int{}}
+		onlyLocal: nobody,
+		broken:    map[*graph.Driver]bool{},
+		statuses:  map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
 	if c.distributed {
 		l.raced, l.overdue = map[int32]chan struct{}{}, make(chan int32, 64)
@@ -78,7 +78,7 @@ type loop struct {
 	raced   map[int32]chan struct{}
 	overdue chan int32 // nodes that have run remotely for too long
 
-	solo int32 // node that runs locally, and started when no other did; or nobody
+	onlyLocal int32 // node that runs locally, and started when no other did; or nobody
 
 	failures    int
 	broken      map[*graph.Driver]bool // commands with a failed pass
@@ -148,7 +148,7 @@ func (l *loop) start() {
 		}
 		l.startCommands()
 		l.startRemote()
-		l.startAlone()
+		l.startExclusive()
 		l.race()
 	}
 	if l.stopping || l.queued.count == 0 && !l.mayRace() {
@@ -206,14 +206,14 @@ func (l *loop) startCommands() {
 	}
 }
 
-// startAlone starts an action that must run alone, when nothing else can start: all other actions
-// need it, or another one like it. So the processors are not idle until then, and nothing can start
-// beside it.
-func (l *loop) startAlone() {
-	if len(l.alone) == 0 || l.count[running]+l.count[checking]+l.queued.count > 0 || !l.granted(l.alone[0]) {
-		return
+// startExclusive starts an action that must run alone, when nothing else can start: all other
+// actions need it, or another one like it. So the processors are not idle until then, and nothing
+// can start beside it.
+func (l *loop) startExclusive() {
+	others := l.count[running] + l.count[checking] + l.queued.count
+	if len(l.exclusive) > 0 && others == 0 && l.granted(l.exclusive[0]) {
+		l.begin(l.exclusive[0])
 	}
-	l.begin(l.alone[0])
 }
 
 // tellStarted notifies the observer, once: an action that is lost remotely starts again.
@@ -226,21 +226,21 @@ func (l *loop) tellStarted(i int32) {
 
 // begin runs node i locally.
 func (l *loop) begin(i int32) {
-	l.beside(i)
+	l.noteOverlap(i)
 	l.nodes[i].place = here
 	l.set(i, running)
 	go l.execute(i, l.nodes[i].action, nil)
 }
 
-// beside records that node i starts to run locally, beside the nodes that run already.
-func (l *loop) beside(i int32) {
+// noteOverlap records that node i starts to run locally, beside the nodes that run already.
+func (l *loop) noteOverlap(i int32) {
 	if l.local() == 0 {
-		l.solo = i
+		l.onlyLocal = i
 		return
 	}
-	l.nodes[i].beside = true
-	if l.solo != nobody {
-		l.nodes[l.solo].beside = true
+	l.nodes[i].overlapped = true
+	if l.onlyLocal != nobody {
+		l.nodes[l.onlyLocal].overlapped = true
 	}
 }
 
@@ -272,8 +272,9 @@ func (l *loop) handle(e event) {
 	if e.result.Status == Failed && (e.result.Lost || l.ctx.Err() != nil) {
 		e.result.Status = Skipped // it was stopped, it did not fail
 	}
-	if e.result.Status == Failed && e.result.Short && (n.beside || l.opts.Crowded) && !n.alone && !l.stopping {
-		n.alone = true
+	if e.result.Status == Failed && e.result.OutOfMemory && !n.exclusive && !l.stopping &&
+		(n.overlapped || l.opts.SharedMachine) {
+		n.exclusive = true
 		l.set(e.node, queued)
 		return
 	}

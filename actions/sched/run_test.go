@@ -374,7 +374,7 @@ func TestShortOfMemory(t *testing.T) {
 				g := makeGraph([]string{"big"}, []string{"other"}, []string{"third"}, []string{"user", "big"})
 				takes := 10 * time.Millisecond
 				fates := []fate{{execute: Ran, takes: takes, short: true}, {execute: Ran, takes: takes}, {execute: Ran, takes: takes}, {execute: Ran}}
-				w := newFakeRunner(t, g, fates, Options{Jobs: c.jobs, Crowded: c.crowded, Estimates: estimates{cost: func(*graph.Action) time.Duration { return 1 }}})
+				w := newFakeRunner(t, g, fates, Options{Jobs: c.jobs, SharedMachine: c.crowded, Estimates: estimates{cost: func(*graph.Action) time.Duration { return 1 }}})
 				if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2, 3}, w.opts, w, w); err != nil {
 					t.Fatal(err)
 				}

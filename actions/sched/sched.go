@@ -25,18 +25,18 @@ const NoRecord = "no record of an earlier run in this build tree"
 
 // Result is the result of one action.
 type Result struct {
-	Status  Status
-	Err     error         // for Failed
-	Output  []byte        // output of the command; shown as one piece
-	Help    []string      // for Failed: what to do about it, in sentences
-	Reason  string        // why it ran: NoRecord, "input src/a.cu changed", ...
-	Argv    []string      // what was executed
-	Elapsed time.Duration // wall time of the process
-	CPU     time.Duration
-	MaxRSS  int64  // bytes, of the largest process; 0 means unknown
-	Worker  string // the remote worker that it ran on; "" if it ran locally
-	Short   bool   // for Failed: memory was short, so that it may succeed with nothing beside it
-	Retried bool   // it succeeded after it had ended Short
+	Status      Status
+	Err         error         // for Failed
+	Output      []byte        // output of the command; shown as one piece
+	Help        []string      // for Failed: what to do about it, in sentences
+	Reason      string        // why it ran: NoRecord, "input src/a.cu changed", ...
+	Argv        []string      // what was executed
+	Elapsed     time.Duration // wall time of the process
+	CPU         time.Duration
+	MaxRSS      int64  // bytes, of the largest process; 0 means unknown
+	Worker      string // the remote worker that it ran on; "" if it ran locally
+	OutOfMemory bool   // for Failed: it may succeed with nothing beside it
+	Retried     bool   // it succeeded after it had ended OutOfMemory
 	// for Failed, remotely: it says nothing about the action, which must be executed locally
 	Lost bool
 	// of Check: it may be executed remotely, and is worth the transfer of its files
@@ -51,8 +51,8 @@ type Runner interface {
 	// cache, or failed. ok is false if Execute must be called.
 	Check(ctx context.Context, a *graph.Action) (res Result, ok bool)
 	// Execute runs the action. If local is nil, the action holds one of Options.Jobs slots (and a
-	// jobserver token). Execute is called again if the first run ended Short while others ran. Then
-	// no other action is executed beside it.
+	// jobserver token). Execute is called again if the first run ended OutOfMemory while others
+	// ran. Then no other action is executed beside it.
 	//
 	// If local is not nil, the action is Portable, holds one of Options.Elsewhere, and is executed
 	// remotely. When local is closed, it has one of Options.Jobs as well, which no other action
@@ -100,14 +100,14 @@ type Options struct {
 	Pools     map[string]int // concurrent processes in each pool
 	Jobserver Jobserver      // nil if there is none
 	Broker    Broker         // nil if there is none
-	// other runs like this one share the machine: an action may end Short because of their memory
-	Crowded   bool
-	MaxLoad   float64        // start no further process above this load average; 0 means no limit
-	Load      func() float64 // 1-minute load average; nil reads the system's
-	Estimates Estimates      // nil: all actions cost the same and need no memory
-	Budget    int64          // bytes of memory for all processes together; 0 means no limit
-	Remote    Remote         // nil if nothing runs remotely
-	Elsewhere int            // concurrent remote actions
+	// other runs like this one share the machine: an action may run out of memory because of them
+	SharedMachine bool
+	MaxLoad       float64        // start no further process above this load average; 0 means no limit
+	Load          func() float64 // 1-minute load average; nil reads the system's
+	Estimates     Estimates      // nil: all actions cost the same and need no memory
+	Budget        int64          // bytes of memory for all processes together; 0 means no limit
+	Remote        Remote         // nil if nothing runs remotely
+	Elsewhere     int            // concurrent remote actions
 }
 
 // Estimates are what an action is expected to take locally.

@@ -42,23 +42,23 @@ var legal = [numStates][numStates]bool{
 
 // node is an action in a run.
 type node struct {
-	action   *graph.Action
-	users    []int32 // positions of the nodes that need this one
-	priority int64   // cost of the most expensive path from here to an end
-	memory   int64   // bytes that it is expected to need while it runs
-	rank     int32   // 0 is the best: highest priority first, then lowest ActionID
-	holds    int32   // core.holds when it started
-	blockers int32   // number of dependencies that have not ended well
-	beside   bool    // another node ran concurrently
-	alone    bool    // memory was short: it is retried with nothing beside it
-	state    state
-	place    place
-	portable bool // may run remotely
-	started  bool // the observer was notified
-	poisoned bool // needs an action that failed
-	token    byte // of the jobserver, while running
-	hasToken bool
-	lease    Lease // of the broker, while running
+	action     *graph.Action
+	users      []int32 // positions of the nodes that need this one
+	priority   int64   // cost of the most expensive path from here to an end
+	memory     int64   // bytes that it is expected to need while it runs
+	rank       int32   // 0 is the best: highest priority first, then lowest ActionID
+	holds      int32   // core.holds when it started
+	blockers   int32   // number of dependencies that have not ended well
+	overlapped bool    // another node ran concurrently
+	exclusive  bool    // memory was short: it is retried with nothing beside it
+	state      state
+	place      place
+	portable   bool // may run remotely
+	started    bool // the observer was notified
+	poisoned   bool // needs an action that failed
+	token      byte // of the jobserver, while running
+	hasToken   bool
+	lease      Lease // of the broker, while running
 }
 
 // place is where a running action runs.
@@ -80,18 +80,18 @@ type core struct {
 
 	distributed bool // actions may run remotely
 
-	count   [numStates]int
-	pools   map[string]int // running, by pool
-	memory  int64          // expected need of what runs locally
-	held    int32          // the queued node that memory is held for, or nobody
-	holds   int32          // how many times memory was held
-	passing int64          // expected need of what runs and started since the last hold began
-	ready   queue          // the nodes in state ready
-	queued  queue          // the nodes in state queued, except those in alone
-	ports   queue          // those in queued that may run remotely
-	away    queue          // the nodes that run only remotely
-	late    queue          // those in away that are overdue
-	alone   []int32        // the nodes in state queued that run alone, oldest first
+	count     [numStates]int
+	pools     map[string]int // running, by pool
+	memory    int64          // expected need of what runs locally
+	held      int32          // the queued node that memory is held for, or nobody
+	holds     int32          // how many times memory was held
+	passing   int64          // expected need of what runs and started since the last hold began
+	ready     queue          // the nodes in state ready
+	queued    queue          // the nodes in state queued, except those in alone
+	ports     queue          // those in queued that may run remotely
+	away      queue          // the nodes that run only remotely
+	late      queue          // those in away that are overdue
+	exclusive []int32        // the nodes in state queued that run alone, oldest first
 }
 
 const nobody = -1
@@ -123,8 +123,8 @@ func (c *core) set(i int32, to state) {
 	case ready:
 		c.ready.put(n.rank, 0)
 	case queued:
-		if n.alone {
-			c.alone = append(c.alone, i)
+		if n.exclusive {
+			c.exclusive = append(c.exclusive, i)
 		} else {
 			c.queued.put(n.rank, n.memory)
 			if n.portable {
@@ -140,8 +140,8 @@ func (c *core) set(i int32, to state) {
 
 // unqueue removes node i from the queue that it waits in.
 func (c *core) unqueue(i int32) {
-	if c.nodes[i].alone {
-		c.alone = slices.DeleteFunc(c.alone, func(k int32) bool { return k == i })
+	if c.nodes[i].exclusive {
+		c.exclusive = slices.DeleteFunc(c.exclusive, func(k int32) bool { return k == i })
 		return
 	}
 	c.queued.take(c.nodes[i].rank)
@@ -153,7 +153,7 @@ func (c *core) unqueue(i int32) {
 	}
 }
 
-// enter gives n what it takes where it runs, and leave takes it back. A pool limits local and
+// enter takes the slot and the memory that n needs where it runs, and leave returns them. A pool limits local and
 // remote actions together.
 func (c *core) enter(n *node) {
 	c.pool(n, 1)
@@ -177,7 +177,7 @@ func (c *core) leave(n *node) {
 	}
 }
 
-// join gives n, which runs remotely, what it takes locally.
+// join takes a local slot and memory for n, which runs remotely.
 func (c *core) join(n *node) {
 	c.leave(n)
 	n.place = both

@@ -34,7 +34,7 @@ func Check() error {
 	return nil
 }
 
-// Use is what a process did with a path.
+// Use identifies how a process used a path.
 type Use int
 
 // Uses of a path. A Link is a path that readlink resolved.

@@ -154,7 +154,7 @@ func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool
 	return err == nil, wire, err
 }
 
-// moving tells kbuild that the content of a request is being transferred.
+// moving notifies kbuild that the content of a request is being transferred.
 type moving struct {
 	s    *session
 	id   int

@@ -1,6 +1,7 @@
 // Package remote is the client of the remote cache in a build. A separate program, kbuild-remote,
 // talks to the server; this package starts it and sends it requests. It knows no protocol of
-// servers. It guarantees that no server makes a build wrong, or slower than by two seconds.
+// servers. It guarantees that no server makes a build wrong, or slower than by the time that
+// Options.Patience allows.
 package remote
 
 import (

@@ -108,8 +108,8 @@ func (e *entry) absent() (from, count int) {
 func (s *layer) at(i int) cache.Observation {
 	e := &s.entries[i]
 	o := cache.Observation{Path: s.path(i), Kind: e.kind, Digest: s.digest(i),
-		Stat:   cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode},
-		Output: e.flags&flagOutput != 0, Plan: e.flags&flagPlan != 0, Young: e.flags&flagTooRecent != 0}
+		Stat:          cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode},
+		MustBeRegular: e.flags&flagOutput != 0, Plan: e.flags&flagPlan != 0, Young: e.flags&flagTooRecent != 0}
 	if e.kind != cache.KindGuard {
 		o.Seen = int64(e.extra)
 	}
@@ -213,7 +213,7 @@ func entryOf(o *cache.Observation, path, dir uint32, names uint64) entry {
 	if o.Kind == cache.KindGuard {
 		e.extra = names | uint64(len(o.Absent))<<32
 	}
-	if o.Output {
+	if o.MustBeRegular {
 		e.flags |= flagOutput
 	}
 	if o.Plan {

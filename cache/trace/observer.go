@@ -63,7 +63,7 @@ func (l *Observer) Output(o cache.Output) {
 	if o.Exec {
 		mode |= 0o111
 	}
-	l.add(cache.Observation{Path: o.Path, Kind: cache.KindFile, Digest: o.Digest, Output: true, Young: true, Stat: cache.Stat{Mode: mode}})
+	l.add(cache.Observation{Path: o.Path, Kind: cache.KindFile, Digest: o.Digest, MustBeRegular: true, Young: true, Stat: cache.Stat{Mode: mode}})
 }
 
 // Text adds a file with the digest of the text that was read, even if the file has changed since.
@@ -169,7 +169,7 @@ func (l *Observer) add(e cache.Observation) {
 			l.unsure = l.unsure || e.Stat.Ino != 0 && e.Stat != old.Stat
 			old.Digest = cache.Digest{}
 		}
-		old.Output = old.Output || e.Output
+		old.MustBeRegular = old.MustBeRegular || e.MustBeRegular
 	case old.Kind == e.Kind, old.Kind == cache.KindFolder && e.Kind == cache.KindGuard:
 		l.unsure = l.unsure || old.Kind == e.Kind && old.Digest != e.Digest
 		old.Absent = append(old.Absent, e.Absent...)

@@ -96,7 +96,7 @@ type DB struct {
 	state
 }
 
-// state is what a DB knows of the current file.
+// state holds the current file of a DB.
 type state struct {
 	data    []byte      // the file; if it is mapped, it shows what is written
 	mapped  bool        // data is mapped with room for maxSize bytes, else it is a copy

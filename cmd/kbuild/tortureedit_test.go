@@ -40,7 +40,7 @@ const (
 	libraryEdit   = "library"  // a library is compiled, without kbuild
 )
 
-// String tells a person what to do.
+// String describes the edit to a person who repeats it.
 func (e edit) String() string {
 	switch e.kind {
 	case writeFileEdit, replaceEdit, sneakEdit:

@@ -71,5 +71,5 @@ func (p *PlannedCommand) WriteDeps(c *host.Command, pass *graph.Action, argv []s
 	}
 	p.DepsOutput = dir + "/made.deps"
 	pass.Argv, pass.Outputs = argv, append(pass.Outputs, p.DepsOutput)
-	pass.Work.Step.DepfileOutput = p.DepsOutput
+	pass.Work.Pass.DepfileOutput = p.DepsOutput
 }

@@ -12,7 +12,7 @@ import (
 // have tables of the messages of their programs that have one likely cause. Some say it all; for
 // others the caller looks into the files of the build.
 
-// Fault is what a message reports.
+// Fault describes a fault that a message reports.
 type Fault struct {
 	Kind  FaultKind
 	Names []string // symbols, a header or a library, as printed
@@ -89,7 +89,7 @@ var hostMessages = []Message{
 // ExplainHost is Explain for the messages of host compilers and their linkers.
 func ExplainHost(a *graph.Action, output string) []Fault {
 	faults := Explain(hostMessages, a, output)
-	if info := a.Kind.Info(); info.Lane == graph.LaneHost && info.CompilesSource() {
+	if a.Kind == graph.HostCompile {
 		faults = append(faults, Explain([]Message{{Pattern: `<<<`, Advice: "<<<...>>> starts a kernel, which only CUDA sources may: " +
 			`rename {source} to end in .cu, or give {target} language = "cuda"`}}, a, output)...)
 	}

@@ -142,7 +142,7 @@ type ExpandRequest struct {
 	Native []gencode.Code // of the GPUs of this machine
 }
 
-// Expanded is what a word stands for.
+// Expanded holds the codes that a word stands for.
 type Expanded struct {
 	Plan
 	Codes   []gencode.Code
@@ -203,7 +203,7 @@ type Compiled struct {
 	Made
 }
 
-// Made is what links need to know of a compile.
+// Made describes the output of a compile for the links that read it.
 type Made struct {
 	// Inputs of a device link by architecture; nil if the device link reads the object, or the
 	// compile stayed unsplit.
@@ -375,7 +375,7 @@ func FileName(arch string) string {
 // options.
 func AskResourceUsage(a *graph.Action) {
 	if !slices.ContainsFunc(a.Argv, IsVerbose) {
-		a.Argv, a.Work.Step.ResourceUsage = slices.Insert(a.Argv, 1, "-v"), true
+		a.Argv, a.Work.Pass.ResourceUsage = slices.Insert(a.Argv, 1, "-v"), true
 	}
 }
 

@@ -52,7 +52,7 @@ func (u *Unit) Driver() *graph.Driver {
 // Action returns the action of a pass. Its outputs in Dir are for other passes.
 func (u *Unit) Action(kind graph.Kind, argv []string, outputs ...string) *graph.Action {
 	return &graph.Action{Kind: kind, Name: u.Whole.Name, Mode: u.Whole.Mode, Argv: argv, Env: u.Env, Outputs: outputs, Tools: u.Whole.Tools,
-		Intermediate: strings.HasPrefix(outputs[0], u.Dir+"/"), Memory: u.Whole.Memory, Work: graph.Work{Driver: u.Driver(), Step: &graph.Step{}}}
+		Intermediate: strings.HasPrefix(outputs[0], u.Dir+"/"), Memory: u.Whole.Memory, Work: graph.Work{Driver: u.Driver(), Pass: &graph.CompilerPass{}}}
 }
 
 // Source returns the source that the command compiles, or the first file that it links. It is empty
@@ -82,7 +82,7 @@ func (u *Unit) AddCanonical(a *graph.Action, raw string, form graph.CanonicalFor
 		return
 	}
 	form.Raw, form.Canon = raw, Canonical(raw)
-	a.Work.Step.CanonicalForms = append(a.Work.Step.CanonicalForms, form)
+	a.Work.Pass.CanonicalForms = append(a.Work.Pass.CanonicalForms, form)
 	a.Outputs = append(a.Outputs, form.Canon)
 }
 
@@ -102,7 +102,7 @@ func (u *Unit) ReadTexts(a *graph.Action, texts ...string) {
 			continue
 		}
 		a.Inputs = append(a.Inputs, Canonical(text))
-		a.Work.Step.DiagnosticInputs = append(a.Work.Step.DiagnosticInputs, text)
+		a.Work.Pass.DiagnosticInputs = append(a.Work.Pass.DiagnosticInputs, text)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestUnitTexts(t *testing.T) {
 		if lines {
 			outputs, inputs, forms = []string{raw}, []string{raw}, 0
 		}
-		if !slices.Equal(a.Outputs, outputs) || !slices.Equal(reader.Inputs, inputs) || len(a.Step().CanonicalForms) != forms || a.Depfile != raw+".d" {
+		if !slices.Equal(a.Outputs, outputs) || !slices.Equal(reader.Inputs, inputs) || len(a.Pass().CanonicalForms) != forms || a.Depfile != raw+".d" {
 			t.Errorf("lines %v: outputs %q, inputs %q", lines, a.Outputs, reader.Inputs)
 		}
 		if got := reader.Reads(); !slices.Contains(got, raw) {

@@ -27,7 +27,7 @@ type cmakeTree struct {
 	objects   map[string][]*Group // of object libraries, by name
 }
 
-// otherWays tells users what to do where CMake does not help.
+// otherWays explains to users what to do where CMake does not help.
 const otherWays = "configure it yourself and run `kbuild init --from BUILD`, " +
 	"or draft from the sources alone with `kbuild init --sources`"
 

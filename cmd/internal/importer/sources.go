@@ -62,7 +62,7 @@ type tree struct {
 	left       map[string][]string // files in no target, by reason
 }
 
-// code is what patterns find in a file.
+// code holds the matches of patterns in a file.
 type code struct {
 	text              string // without comments, strings and directives
 	includes          []include

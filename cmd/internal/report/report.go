@@ -171,7 +171,8 @@ func (c *command) title() string {
 	kind := c.action.Kind
 	if len(c.action.Driver().Argv) > 0 { // a pass of a command
 		kind = graph.Compile
-		if c.action.Kind.Info().Lane == graph.LaneDevLink || slices.Contains(c.action.Driver().Argv, "-dlink") {
+		info := c.action.Kind.Info()
+		if info.LinksDevice() || info.Cuts || slices.Contains(c.action.Driver().Argv, "-dlink") {
 			kind = graph.DeviceLink
 		}
 	}

@@ -58,12 +58,12 @@ func InOnePiece(u toolchain.Unit, w Whole) {
 			u.Plan.Errorf(w.Attr("flags"), w.Fix, "%s is compiled by %s as one command (%v), and kbuild cannot tell which device libraries %s means", a.Name, w.By, w.Why, f)
 		}
 	}
-	a.Work.Driver.Ships, a.Work.Step = toolchain.CodeNames(w.Ships), &graph.Step{}
+	a.Work.Driver.Ships, a.Work.Pass = toolchain.CodeNames(w.Ships), &graph.CompilerPass{}
 	// The dry run is not known: the passes are the command without its files.
 	passes := PassesOf(append(a.Argv[:1:1], Query(a.Argv, "", a.Inputs[0], a.Outputs[0])...))
 	commands := NewSplit(u, w.Language, passes).Commands
 	for _, c := range w.Codes {
-		a.Work.Step.DepfileArgvs = append(a.Work.Step.DepfileArgvs, commands.Dependencies(c, a.Depfile))
+		a.Work.Pass.DepfileArgvs = append(a.Work.Pass.DepfileArgvs, commands.Dependencies(c, a.Depfile))
 	}
 	a.Inputs = slices.Concat(a.Inputs, w.Libs)
 	u.Emit(a)

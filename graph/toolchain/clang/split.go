@@ -47,7 +47,7 @@ func (s *Split) Device(code gencode.Code, output string) {
 	a.Archs = []string{code.String()}
 	a.Inputs = slices.Concat(a.Inputs, s.Commands.Libs[code.String()])
 	if !s.Lines {
-		a.Work.Step.TextArgv = s.Commands.Text(code, output, depfile)
+		a.Work.Pass.TextArgv = s.Commands.Text(code, output, depfile)
 	}
 	s.Emit(a)
 }
@@ -61,7 +61,7 @@ func (s *Split) Host(placeholder string) string {
 	}
 	a := s.pass(graph.HostPart, s.Commands.Host(staged, output, output+".d"), output, output+".d")
 	if placeholder != "" {
-		a.Work.Step.Staged = []graph.StagedFile{{Name: placeholderName, Text: placeholder}}
+		a.Work.Pass.Staged = []graph.StagedFile{{Name: placeholderName, Text: placeholder}}
 	}
 	s.Emit(a)
 	return output

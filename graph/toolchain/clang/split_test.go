@@ -21,7 +21,7 @@ func made(lines bool, plan func(*Split)) (out []string) {
 	plan(NewSplit(u, "hip", Passes{Clang: "clang++", Libs: map[string][]string{"gfx906": {"ockl.bc"}}}))
 	for _, a := range u.Plan.Actions {
 		out = append(out, fmt.Sprintf("%s %s: %s; %s and %d more; text %v", a.Kind, a.Outputs[0], strings.Join(a.Inputs, " "),
-			a.Depfile, len(a.Step().DepfileArgvs), a.Step().TextArgv != nil))
+			a.Depfile, len(a.Pass().DepfileArgvs), a.Pass().TextArgv != nil))
 	}
 	return out
 }

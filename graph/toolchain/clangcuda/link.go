@@ -143,11 +143,11 @@ func (k *Toolchain) deviceLinks(r toolchain.LinkRequest, p *toolchain.Plan, lto 
 		a := &graph.Action{Kind: graph.NVLink, Name: t.Name, Archs: []string{code.String()}, Mode: toolchain.LinkMode(lto), Intermediate: true,
 			Argv:   NVLink(k.Programs["nvlink"], code, t.Flags.NVLink, inputs, out),
 			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
-			Work: graph.Work{Response: cuda.OptionsFile, Link: &graph.Link{}, Step: &graph.Step{EmptyCwd: true}, Driver: &graph.Driver{}}}
+			Work: graph.Work{Response: cuda.OptionsFile, Link: &graph.Link{}, Pass: &graph.CompilerPass{EmptyCwd: true}, Driver: &graph.Driver{}}}
 		if lto {
 			a.Kind, a.Tools, a.Env = graph.DeviceLink, []string{"clang", "nvcc"}, []string{toolchain.Anywhere}
 			a.Argv = k.driver().DeviceLTO(code, inputs, out)
-			a.Work = graph.Work{Response: toolchain.AtFile(1), Step: &graph.Step{}, Driver: &graph.Driver{}}
+			a.Work = graph.Work{Response: toolchain.AtFile(1), Pass: &graph.CompilerPass{}, Driver: &graph.Driver{}}
 		}
 		p.Emit(a)
 		images = append(images, out)
@@ -274,7 +274,7 @@ func (p *Passes) assemble(s *clang.Split, c gencode.Code, ptx, out string) {
 	s.Device(c, ptx)
 	a := s.Action(graph.PTXAS, p.Assemble(c, ptx, out), out)
 	a.Archs, a.Inputs = []string{c.String()}, []string{ptx}
-	a.Work.Step.UnkeyedPaths, a.Work.Step.EmptyCwd = s.Source(), true
+	a.Work.Pass.UnkeyedPaths, a.Work.Pass.EmptyCwd = s.Source(), true
 	toolchain.AskResourceUsage(a)
 	s.Emit(a)
 }
@@ -297,7 +297,7 @@ func (p *Passes) splitRelocatable(u toolchain.Unit, codes []gencode.Code) map[st
 	a := s.Action(graph.Bundle, p.packager.Pack(func(arch string) string { return graph.StageDir + "/" + staged(arch) }, code), code)
 	for _, i := range p.packager.Images {
 		a.Inputs = append(a.Inputs, linked[i.Arch()])
-		a.Work.Step.Staged = append(a.Work.Step.Staged, graph.StagedFile{Name: staged(i.Arch()), From: linked[i.Arch()]})
+		a.Work.Pass.Staged = append(a.Work.Pass.Staged, graph.StagedFile{Name: staged(i.Arch()), From: linked[i.Arch()]})
 	}
 	a.Archs, a.Transient = s.Whole.Archs, a.Intermediate
 	s.Emit(a)

@@ -71,7 +71,7 @@ type Result struct {
 	Ran   int // number of commands that ran, with one that failed
 }
 
-// Wanted is what a manifest requires of a toolchain.
+// Wanted holds the requirements of a manifest on a toolchain.
 type Wanted struct {
 	Compiler     string // by name or path; "" is the default
 	HostCompiler string // "" selects one that the toolchain supports

@@ -66,7 +66,7 @@ func (l *Link) Split(u toolchain.Unit, dir, object string, flags, symbols []stri
 	source := graph.StageDir + "/dlink.S"
 	a := u.Action(graph.HostPart, []string{l.Clang, "-c", "-x", "assembler", source, "-o", object}, object)
 	a.Inputs, a.Archs = []string{bundle}, u.Whole.Archs
-	a.Work.Step.Staged = []graph.StagedFile{{Name: "dlink.S", Text: FatbinSource(graph.StageDir+"/"+FatbinCode, symbols)}, {Name: FatbinCode, From: bundle}}
+	a.Work.Pass.Staged = []graph.StagedFile{{Name: "dlink.S", Text: FatbinSource(graph.StageDir+"/"+FatbinCode, symbols)}, {Name: FatbinCode, From: bundle}}
 	u.Emit(a)
 }
 

@@ -275,7 +275,7 @@ func (k *Toolchain) wrap(r toolchain.CompileRequest, p *toolchain.Plan) {
 	p.Emit(&graph.Action{Kind: graph.HostPart, Name: path.Base(file), Intermediate: true,
 		Argv:   []string{k.HostCXX.Path, "-x", "c", "-c", "-fPIC", "-o", r.Output, staged},
 		Inputs: []string{fatbin}, Outputs: []string{r.Output}, Tools: []string{"nvcc"}, Env: []string{toolchain.Anywhere},
-		Work: graph.Work{Step: &graph.Step{Staged: []graph.StagedFile{
+		Work: graph.Work{Pass: &graph.CompilerPass{Staged: []graph.StagedFile{
 			{Name: path.Base(staged), Text: WrapFatbin(fatbin, ModuleID(t.Label, file, ""))}}}}})
 }
 

@@ -44,7 +44,7 @@ type finder struct {
 	code  map[gencode.Kind]string
 }
 
-// installs tells the user how kbuild itself installs a toolkit.
+// installs explains to the user how kbuild itself installs a toolkit.
 const installs = `Or have kbuild install one, without root: give toolchain "cuda" of kernels.hcl version = "13.5.0" and ` +
 	`from = "pypi", and run kbuild toolkit lock and kbuild toolkit install.`
 

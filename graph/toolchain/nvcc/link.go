@@ -98,7 +98,7 @@ func filesOf(b *toolchain.Build, t, u *toolchain.Target, check *graph.Link) []Fi
 			check.NonLTO = append(check.NonLTO, u.Linked())
 		}
 		if forgets(u) {
-			check.Untold = append(check.Untold, where(u.File))
+			check.UnknownOptions = append(check.UnknownOptions, where(u.File))
 		}
 		// Whether nvlink can read LTO-IR depends on its version of NVVM IR.
 		unknown := slices.DeleteFunc(linkedMembers(u), func(m toolchain.Member) bool {

@@ -300,7 +300,7 @@ func (s *Sharing) commandOf(a *graph.Action) (same, alike string) {
 	// Longer names first: x.ii.d before x.ii.
 	slices.SortStableFunc(own, func(a, b [2]string) int { return len(b[0]) - len(a[0]) })
 	var words, masked []string
-	for _, list := range [][]string{{string(a.Kind)}, a.Argv, a.Step().DiagnosticArgv, a.Env, a.Inputs, a.Step().DiagnosticInputs, a.Outputs} {
+	for _, list := range [][]string{{string(a.Kind)}, a.Argv, a.Pass().DiagnosticArgv, a.Env, a.Inputs, a.Pass().DiagnosticInputs, a.Outputs} {
 		for _, word := range append(slices.Clone(list), "") {
 			for _, o := range own {
 				word = strings.ReplaceAll(word, o[0], o[1])

@@ -84,19 +84,19 @@ func (s *Split) device(c *CompilePasses, ltoir bool) {
 	}
 	for _, pass := range c.Checks {
 		a := s.action(graph.PTXAS, pass, s.Programs["ptxas"])
-		a.Archs, a.Work.Step.EmptyCwd, a.Work.Step.Gate = []string{pass.Arch}, true, true
+		a.Archs, a.Work.Pass.EmptyCwd, a.Work.Pass.Gate = []string{pass.Arch}, true, true
 		s.once(a)
 	}
 	for _, pass := range c.PTXAS {
 		a := s.action(graph.PTXAS, pass, s.Programs["ptxas"])
-		a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
+		a.Archs, a.Work.Pass.EmptyCwd = []string{pass.Arch}, true
 		toolchain.AskResourceUsage(a)
 		s.once(a)
 	}
 	s.fatbinary(c.Fatbinary)
 	for _, pass := range c.TileIRAS {
 		a := s.action(graph.TileIRAS, pass, s.Programs["tileiras"])
-		a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
+		a.Archs, a.Work.Pass.EmptyCwd = []string{pass.Arch}, true
 		s.once(a)
 	}
 	s.fatbinary(c.TileFatbin)
@@ -190,9 +190,9 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 	if program != s.HostCXX.Path {
 		a.Tools = []string{Toolkit}
 	}
-	a.Work.Step.UnkeyedPaths = s.Source()
+	a.Work.Pass.UnkeyedPaths = s.Source()
 	if s.Named != "" {
-		a.Work.Step.UnkeyedPaths = append(slices.Clone(s.Source()), s.Named)
+		a.Work.Pass.UnkeyedPaths = append(slices.Clone(s.Source()), s.Named)
 	}
 	for _, r := range pass.In {
 		if r != RoleModuleID && r != RoleLinkInput {
@@ -244,17 +244,17 @@ func (s *Split) preprocess(pass *Pass) {
 	s.follows(a, pass)
 	if !strings.Contains(path.Base(s.HostCXX.Path), "clang") {
 		a.Argv = append(a.Argv, "-dU") // shows which macros the text used; gcc only
-		a.Work.Step.Macros = []string{ListMacro}
+		a.Work.Pass.Macros = []string{ListMacro}
 	}
 	depends(a)
 	if s.Shown {
 		a.Argv = append(a.Argv, "-dI")
 	}
 	if s.Files {
-		if a.Work.Step.FilesOutput = toolchain.FilesOf(a.Outputs[0]); s.Own {
-			a.Work.Step.FilesOutput, a.Work.Step.WithoutSystem = toolchain.OwnFilesOf(a.Outputs[0]), true
+		if a.Work.Pass.FilesOutput = toolchain.FilesOf(a.Outputs[0]); s.Own {
+			a.Work.Pass.FilesOutput, a.Work.Pass.WithoutSystem = toolchain.OwnFilesOf(a.Outputs[0]), true
 		}
-		a.Outputs = append(a.Outputs, a.Work.Step.FilesOutput)
+		a.Outputs = append(a.Outputs, a.Work.Pass.FilesOutput)
 	}
 	s.once(a)
 }
@@ -275,7 +275,7 @@ func (s *Split) cicc(pass *Pass) {
 	raw := s.file(RoleText.Of(pass.Arch))
 	s.readText(a, raw)
 	if !s.Lines && slices.Contains(pass.Out, RoleLTOIR.Of(pass.Arch)) {
-		a.Work.Step.DiagnosticArgv = slices.Clone(a.Argv)
+		a.Work.Pass.DiagnosticArgv = slices.Clone(a.Argv)
 		replace(a.Argv, raw, toolchain.Canonical(raw))
 	}
 	for _, o := range slices.Clone(a.Outputs) {
@@ -288,7 +288,7 @@ func (s *Split) cicc(pass *Pass) {
 
 // stageID stages the file with the module id for a pass.
 func (s *Split) stageID(a *graph.Action) {
-	a.Work.Step.Staged = []graph.StagedFile{{Name: "module_id", Text: s.ID}}
+	a.Work.Pass.Staged = []graph.StagedFile{{Name: "module_id", Text: s.ID}}
 }
 
 // readText replaces a text by its canonical form in the inputs of a, unless the outputs record
@@ -296,7 +296,7 @@ func (s *Split) stageID(a *graph.Action) {
 func (s *Split) readText(a *graph.Action, raw string) {
 	if !s.Lines {
 		replace(a.Inputs, raw, toolchain.Canonical(raw))
-		a.Work.Step.DiagnosticInputs = []string{raw}
+		a.Work.Pass.DiagnosticInputs = []string{raw}
 	}
 }
 
@@ -337,15 +337,15 @@ func (s *Split) host(c *CompilePasses) {
 	code, stub := s.file(RoleHostCode), s.file(RoleStub.Of(c.Primary))
 	a := s.action(graph.HostPart, c.Host, s.HostCXX.Path)
 	depends(a)
-	a.Work.Step.Macros, a.Work.Step.StageInKey = []string{ListMacro}, s.Lines
+	a.Work.Pass.Macros, a.Work.Pass.StageInKey = []string{ListMacro}, s.Lines
 	replace(a.Argv, code, graph.StageDir+"/"+path.Base(code))
-	a.Work.Step.Staged = []graph.StagedFile{
+	a.Work.Pass.Staged = []graph.StagedFile{
 		{Name: path.Base(code), From: code},
 		{Name: StubName, From: stub},
 	}
 	// The placeholder for the device code, or with tile code the device code itself.
 	var fatbins []string
-	staged := &a.Work.Step.Staged
+	staged := &a.Work.Pass.Staged
 	if c.TileFatbin == nil {
 		*staged = append(*staged, graph.StagedFile{Name: FatbinName, Text: s.FatbinC[c.Placeholder()]})
 	} else {
@@ -367,7 +367,7 @@ func (s *Split) host(c *CompilePasses) {
 	a.Inputs = fatbins
 	s.ReadTexts(a, code, stub)
 	if !s.Lines {
-		a.Work.Step.DiagnosticInputs = append(a.Work.Step.DiagnosticInputs, s.file(RoleText.Of("host")))
+		a.Work.Pass.DiagnosticInputs = append(a.Work.Pass.DiagnosticInputs, s.file(RoleText.Of("host")))
 	}
 	s.Emit(a)
 }

@@ -103,7 +103,7 @@ func TestSplitTile(t *testing.T) {
 		NewSplit(u, &cuda.Toolkit{HostCXX: toolchain.Tool{Path: "g++"}}, c.Env).Compile(c)
 		last := u.Plan.Actions[len(u.Plan.Actions)-1]
 		var staged []string
-		for _, f := range last.Step().Staged[2:] {
+		for _, f := range last.Pass().Staged[2:] {
 			if staged = append(staged, f.Name); f.From == "" || !slices.Contains(last.Inputs, f.From) {
 				t.Errorf("%s: %+v is no input", m.name, f)
 			}

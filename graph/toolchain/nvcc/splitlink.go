@@ -75,7 +75,7 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 	if !s.Plain { // nvcc makes messages name the architecture if it links several
 		a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
 	}
-	a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
+	a.Archs, a.Work.Pass.EmptyCwd = []string{pass.Arch}, true
 	a.Work.Link, a.Work.Response = s.Whole.Work.Link, cuda.OptionsFile
 	if refs := a.Link().HostRefs; refs != "" {
 		a.Inputs = append(a.Inputs, refs)
@@ -87,7 +87,7 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 	for i, arg := range a.Argv {
 		if strings.HasPrefix(arg, option) && s.LibNVVM != "" {
 			a.Argv[i] = option + graph.StageDir + "/nvvm"
-			a.Work.Step.Staged = []graph.StagedFile{{Name: "nvvm/lib64/libnvvm.so", Link: s.LibNVVM}}
+			a.Work.Pass.Staged = []graph.StagedFile{{Name: "nvvm/lib64/libnvvm.so", Link: s.LibNVVM}}
 		}
 	}
 	s.once(a)
@@ -107,10 +107,10 @@ func askResourceUsage(a *graph.Action) {
 	}
 	switch {
 	case at < 0:
-		a.Argv, a.Work.Step.ResourceUsage = slices.Insert(a.Argv, 1, "-Xptxas", "-v"), true
+		a.Argv, a.Work.Pass.ResourceUsage = slices.Insert(a.Argv, 1, "-Xptxas", "-v"), true
 	case a.Argv[at] == "-Xptxas" && at+1 < len(a.Argv) && !slices.ContainsFunc(strings.Fields(a.Argv[at+1]), toolchain.IsVerbose):
 		a.Argv[at+1] = strings.TrimSpace(a.Argv[at+1]) + " -v"
-		a.Work.Step.ResourceUsage = true
+		a.Work.Pass.ResourceUsage = true
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *Split) linkStub(pass *Pass) {
 	a := s.action(graph.HostPart, pass, s.HostCXX.Path)
 	a.Name, a.Archs = s.Whole.Name, s.Whole.Archs
 	depends(a)
-	a.Work.Step.Macros = []string{ListMacro}
+	a.Work.Pass.Macros = []string{ListMacro}
 	s.Emit(a)
 }
 

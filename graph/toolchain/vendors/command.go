@@ -89,7 +89,7 @@ func hostCommand(r toolchain.CommandRequest, cxx toolchain.Tool) (p toolchain.Pl
 	a := &graph.Action{
 		Kind: graph.HostCompile, Name: c.Source, Argv: c.Argv, Env: []string{toolchain.Anywhere},
 		Inputs: []string{c.Source}, Outputs: []string{r.Output + ".o"}, Depfile: r.Depfile,
-		Tools: []string{"cxx"}, Work: graph.Work{Step: &graph.Step{}},
+		Tools: []string{"cxx"}, Work: graph.Work{Pass: &graph.CompilerPass{}},
 	}
 	p.Emit(a)
 	if c.Deps != "" {
