@@ -217,12 +217,11 @@ func (r *commandReader) end() (*host.Command, error) {
 	}
 	c := r.Command
 	stem := strings.TrimSuffix(path.Base(c.Source), path.Ext(c.Source))
-	if c.Output == "" {
-		c.Output = stem + r.emit
-	}
+	object := cmp.Or(c.Output, stem+".o") // the default target, of -ptx too (11.8 and 13.5)
+	c.Output = cmp.Or(c.Output, stem+r.emit)
 	if r.deps {
 		c.Deps = cmp.Or(c.Deps, strings.TrimSuffix(c.Output, path.Ext(c.Output))+".d")
-		c.Target = cmp.Or(c.Target, c.Output)
+		c.Target = cmp.Or(c.Target, object)
 	}
 	c.Options = r.options
 	return &c, nil

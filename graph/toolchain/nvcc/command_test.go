@@ -20,7 +20,8 @@ func TestReadCommand(t *testing.T) {
 		{"nvcc -I inc -D X=1 -O 3 -x cu -dc a.cpp -MD -MF f -MT t -MP", "nvcc -I inc -D X=1 -O 3 -x cu -dc", "a.cpp", "a.o", "rdc", host.Command{Deps: "f", Target: "t", Phony: true}},
 		{"nvcc --generate-code=arch=compute_80,code=[lto_80] -rdc=true -c a.cu --output-file=x/y.o", "nvcc --generate-code=arch=compute_80,code=[lto_80] -rdc=true -c", "a.cu", "x/y.o", "lto", host.Command{}},
 		{"nvcc -rdc true -dlto -arch sm_80 -c a.cu", "nvcc -rdc true -dlto -arch sm_80 -c", "a.cu", "a.o", "lto", host.Command{}},
-		{"nvcc -ptx a.cu --dependency-output d --generate-dependencies-with-compile", "nvcc -ptx", "a.cu", "a.ptx", "whole", host.Command{Deps: "d", Target: "a.ptx"}},
+		{"nvcc -ptx a.cu --dependency-output d --generate-dependencies-with-compile", "nvcc -ptx", "a.cu", "a.ptx", "whole", host.Command{Deps: "d", Target: "a.o"}},
+		{"nvcc -cubin b/a.cu -o a.cubin -MD", "nvcc -cubin", "b/a.cu", "a.cubin", "whole", host.Command{Deps: "a.d", Target: "a.cubin"}},
 		{"nvcc -forward-unknown-to-host-compiler -Wall -fPIC -c a.cu", "nvcc -forward-unknown-to-host-compiler -Wall -fPIC -c", "a.cu", "a.o", "whole", host.Command{}},
 	} {
 		c, err := ReadCommand(strings.Fields(tt.argv))
