@@ -286,7 +286,7 @@ func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string)
 		}
 	}
 	if macro {
-		through, unknown := namesThroughMacros(files, slices.Concat(s.ran.Action.Argv, s.KeyEnv))
+		through, unknown := namesThroughMacros(hasInclude, files, slices.Concat(s.ran.Action.Argv, s.KeyEnv))
 		names = append(names, through...)
 		if unknown != "" {
 			there = append(there, Never("__has_include asks for a file whose name the macro "+unknown+" makes"))

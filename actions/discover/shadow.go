@@ -202,7 +202,17 @@ func (s *compile) precompiled(headers, dirs []string) (there []cache.FileDigest)
 		}
 	}
 	source := s.sources.scan(a.Inputs[0])
-	names := slices.Clone(source.quoted)
+	var computed []string
+	if source.computed {
+		var unknown string
+		computed, unknown = namesThroughMacros(
+			"include", []string{s.Abs(a.Inputs[0])}, slices.Concat(a.Argv, s.KeyEnv))
+		gcc := slices.ContainsFunc(a.Tools, func(t string) bool { return t == "cc" || t == "cxx" })
+		if unknown != "" && gcc && !strings.Contains(path.Base(a.Argv[0]), "clang") {
+			there = append(there, Never("the header that the macro "+unknown+" names may be precompiled"))
+		}
+	}
+	names := slices.Concat(source.quoted, computed)
 	for _, h := range headers {
 		if source.computed || !path.IsAbs(h) {
 			names = append(names, spellings(h, s.dirs)...)
@@ -221,7 +231,7 @@ func (s *compile) precompiled(headers, dirs []string) (there []cache.FileDigest)
 			s.missing[p] = true
 		}
 	}
-	for _, name := range compact(slices.Concat(source.quoted, source.angled, forcedIn(a, headers))) {
+	for _, name := range compact(slices.Concat(source.quoted, source.angled, computed, forcedIn(a, headers))) {
 		there = append(there, s.searchedPrecompiled(name, dirs)...)
 	}
 	return there

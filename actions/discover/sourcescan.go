@@ -276,7 +276,7 @@ func directiveBody(text []byte) string {
 	return string(out)
 }
 
-// directive is a #define, or an #if or #elif, which have no name.
+// directive is a #define, or an #if, #elif or include(NAME), which have no name.
 type directive struct {
 	name   string
 	call   bool // it has parameters
@@ -284,12 +284,14 @@ type directive struct {
 	body   string
 }
 
-// directivesOf parses the directives of a file. It accepts a '#' anywhere in a line.
+// directivesOf parses the directives of a file. It accepts a '#', "%:" or "??=" anywhere in a line.
 func directivesOf(file string) (out []directive) {
 	text, _ := regular.Append(nil, file)
 	text = splice(text)
-	for i := range text {
-		if text[i] != '#' && (text[i] != ':' || i == 0 || text[i-1] != '%') {
+	for i, c := range text {
+		digraph := c == ':' && bytes.HasSuffix(text[:i], []byte("%"))
+		trigraph := c == '=' && bytes.HasSuffix(text[:i], []byte("??"))
+		if c != '#' && !digraph && !trigraph {
 			continue
 		}
 		rest := blank(text[i+1:])
@@ -302,6 +304,8 @@ func directivesOf(file string) (out []directive) {
 			out = append(out, directive{body: directiveBody(rest[n:])})
 		case "define":
 			out = append(out, definition(directiveBody(rest[n:])))
+		case "include", "include_next", "import":
+			out = append(out, directive{body: "include(" + directiveBody(rest[n:]) + ")"})
 		}
 	}
 	return out
@@ -359,10 +363,11 @@ func words(body string) (macros, quoted, angled []string) {
 	return macros, quoted, angled
 }
 
-// namesThroughMacros returns the names that files pass to __has_include through macros: macros that
-// expand to a name, and macros that pass a parameter to it. files are absolute paths, flags those of
-// the command and its environment. unknown is a macro whose expansion is not known.
-func namesThroughMacros(files []string, flags []string) (names []string, unknown string) {
+// namesThroughMacros returns the names that files pass to __has_include, or to "include", also
+// through macros: macros that expand to a name, and macros that pass a parameter to it. files are
+// absolute paths, flags those of the command and its environment. unknown is a macro whose expansion
+// is not known.
+func namesThroughMacros(operator string, files, flags []string) (names []string, unknown string) {
 	var lines []directive
 	defs := map[string][]directive{}
 	for _, f := range files {
@@ -378,7 +383,7 @@ func namesThroughMacros(files []string, flags []string) (names []string, unknown
 		params []string // of the macro that body is an operand in
 		of     string   // that macro; or the macro that expands to body
 	}
-	askers := []string{hasInclude} // and macros that pass their argument to it
+	askers := []string{operator} // and macros that pass their argument to it
 	expanded := map[string]bool{}
 	for i := 0; i < len(askers); i++ {
 		name := askers[i]

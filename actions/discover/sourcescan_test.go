@@ -29,6 +29,9 @@ func TestHasInclude(t *testing.T) {
 		"#define A(n) #n\n#if __has_include(A(a.h))":                   "? A",
 		"#define D dir\n#define A <D/a.h>\n#if __has_include(A)":       "? D",
 		"#define __has_include(...) 0":                                 "",
+		"#define A <a.h>\n??=/**/include A":                            "a.h",
+		"#define A(n) <n.h>\n%:import A(a)":                            "? A",
+		"#define A <\n#include A dir/a.h>":                             "? A",
 	} {
 		file := filepath.Join(t.TempDir(), "a.h")
 		if err := os.WriteFile(file, []byte(text+"\n"), 0o666); err != nil {
@@ -36,8 +39,12 @@ func TestHasInclude(t *testing.T) {
 		}
 		a := scanText([]byte(text + "\n"))
 		names := a.hasIncludeNames
-		if a.hasIncludeMacro {
-			through, unknown := namesThroughMacros([]string{file}, []string{`-DFLAG="flag.h"`})
+		if a.hasIncludeMacro || a.computed {
+			operator := hasInclude
+			if a.computed {
+				operator = "include"
+			}
+			through, unknown := namesThroughMacros(operator, []string{file}, []string{`-DFLAG="flag.h"`})
 			if names = append(names, through...); unknown != "" {
 				names = []string{"? " + unknown}
 			}

@@ -13,6 +13,7 @@ func TestPrecompiledSearched(t *testing.T) {
 	p := e2e.Bare(t)
 	p.Write("kernels.hcl", "executable \"m\" {\n  sources = [\"m.cpp\"]\n  includes = [\"first\", \"inc\"]\n}\n")
 	p.Write("m.cpp", "#include <h.h>\nint main() { return VALUE; }\n")
+	source := "; printf '%s\nint main() { return VALUE; }\n' >m.cpp"
 
 	precompile := func(dir string, value int) string {
 		return fmt.Sprintf("echo '#define VALUE %d' >%s/h.h; g++ -O2 -x c++-header %[2]s/h.h -o %[2]s/h.h.gch", value, dir)
@@ -29,8 +30,13 @@ func TestPrecompiledSearched(t *testing.T) {
 		{"echo '#define VALUE 7' >first/h.h", 7},
 		{"rm first/h.h", 6},
 		{precompile("first", 8) + "; rm first/h.h", 8},
+		{precompile("inc/sub", 9) + fmt.Sprintf(source, `#define H <sub/h.h>\n#include H`), 9},
+		{precompile("inc/sub", 10), 10},
+		{precompile("first/sub", 11), 11},
+		{precompile("first/sub", 12) + fmt.Sprintf(source, `#define H(x) <sub/x.h>\n#include H(h)`), 12},
+		{precompile("first/sub", 13), 13},
 	} {
-		p.Run("sh", "-c", "mkdir -p inc first; "+step.edit)
+		p.Run("sh", "-c", "mkdir -p inc/sub first/sub; "+step.edit)
 		p.Run("kbuild")
 		p.Run("sh", "-c", fmt.Sprintf("build/bin/m; [ $? = %d ]", step.want))
 	}
