@@ -10,6 +10,9 @@ const (
 	KindGuard              // a folder without the names of Observation.Absent
 )
 
+// LeadsTo separates the name of a link from its target. No name contains it.
+const LeadsTo = "//"
+
 // Observation is one path that a build depends on, and what the build observed there. The observer
 // sets Path and Kind. The code that keeps the observation for the next build adds the fields that
 // decide whether it is still valid.
@@ -18,8 +21,9 @@ type Observation struct {
 	Kind Kind
 	Stat Stat `json:",omitzero"` // zero for KindAbsent; may have only the mode if Young
 	// Digest of the content of a file, or of the names in a folder; zero if only stat decides.
-	Digest Digest   `json:",omitzero"`
-	Absent []string `json:",omitzero"` // of a KindGuard
+	Digest Digest `json:",omitzero"`
+	// Of a KindGuard: names that do not exist, or links, as NAME + LeadsTo + TARGET.
+	Absent []string `json:",omitzero"`
 	// of a file: a link to such a file is invalid, as for all outputs
 	MustBeRegular bool `json:"Output,omitzero"`
 	// For a file: only an equal stat makes it valid, equal content does not.

@@ -83,7 +83,7 @@ func (h *hostEnv) list(libs map[string]string, loader, program string, first []s
 	}
 	cmd := exec.CommandContext(h.ctx, loader, args...)
 	cmd.Env = append(os.Environ(), "LD_TRACE_LOADED_OBJECTS=1", "LD_DEBUG=libs", "LD_PRELOAD=",
-		"LD_LIBRARY_PATH="+toolchain.LibraryPath(strings.Join(path, ":")))
+		"GLIBC_TUNABLES=", "LD_LIBRARY_PATH="+toolchain.LibraryPath(strings.Join(path, ":")))
 	out, err := cmd.CombinedOutput()
 	searched, told := false, false
 	for line := range strings.Lines(string(out)) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
@@ -26,7 +27,7 @@ import (
 type hostEnv struct {
 	ctx      context.Context
 	observer *trace.Observer
-	asked    map[string]bool             // absent paths, and folders that were listed
+	asked    map[string]bool             // absent paths, links, and folders that were listed
 	digested map[string]bool             // files whose content was observed
 	byStat   map[string]bool             // files that are large, or are observed as links
 	digests  map[cache.Stat]cache.Digest // by file, independent of its name
@@ -168,11 +169,35 @@ func (h *hostEnv) digest(name string) (d cache.Digest, err error) {
 	case realName(name) != name:
 		// A link may come to lead to an equal file beside which a tool finds other parts.
 		h.byStat[name] = true
+		if info, err := os.Stat(name); err == nil && info.Sys().(*syscall.Stat_t).Nlink > 1 {
+			h.links(name) // it may even be the same file under another name
+		}
 	default:
 		h.digested[name] = true
 		h.observer.Text(name, d)
 	}
 	return d, nil
+}
+
+// links records the links on the way to a file.
+func (h *hostEnv) links(name string) {
+	for at, rest, n := "/", name, 0; rest != "" && n < 64; n++ {
+		first, more, _ := strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		target, err := os.Readlink(filepath.Join(at, first))
+		if err != nil {
+			at, rest = filepath.Join(at, first), more
+			continue
+		}
+		if link := filepath.Join(at, first) + cache.LeadsTo; !h.asked[link] {
+			h.asked[link] = true
+			st, _ := cache.StatFile(at)
+			h.observer.Observe(cache.Observation{Path: at, Kind: cache.KindGuard, Stat: st,
+				Absent: []string{first + cache.LeadsTo + target}})
+		}
+		if rest = target + "/" + more; filepath.IsAbs(target) {
+			at = "/"
+		}
+	}
 }
 
 // mostDigested is the size above which a file that is in no fingerprint is observed by stat only,

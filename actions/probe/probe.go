@@ -124,16 +124,17 @@ func (r Request) collect(f *find.Finder, h *hostEnv) (facts plan.Facts) {
 // folders and absent paths that the probing observed are unchanged.
 
 // memoVersion must change when the probing, or the type of the facts, changes.
-const memoVersion = 24
+const memoVersion = 25
 
 // memo returns the file that remembers the answers, "" for none, and the key of all that they
-// depend on besides files.
+// depend on besides files. The processor decides which builds of a library are loaded
+// (glibc-hwcaps): machines may share the memo and the libraries.
 func (r Request) memo() (file string, key cache.Key) {
 	root, needs := "", r.Key()
 	if strings.Contains(fmt.Sprint(needs...), "/") {
 		root = r.Root // relative paths start there
 	}
-	b, _ := json.Marshal(slices.Concat([]any{memoVersion, root}, needs, []any{r.variables()}))
+	b, _ := json.Marshal(slices.Concat([]any{memoVersion, root}, needs, []any{r.variables(), CPU("/")}))
 	key = sha256.Sum256(b)
 	if r.MemoPath == "" {
 		return "", key

@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
@@ -519,5 +521,47 @@ func TestProbesRunInPrivateFolders(t *testing.T) {
 	}
 	if left, err := os.ReadDir(shared); len(left) > 0 || err != nil {
 		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// Two drivers may be one file, as in environments of conda: beside each a compiler finds other parts.
+func TestLinkToOtherName(t *testing.T) {
+	dir := t.TempDir()
+	for _, sub := range []string{"a/bin", "b/bin", "bin"} {
+		os.MkdirAll(filepath.Join(dir, sub), 0o777)
+	}
+	write(t, dir+"/a/bin/g++", "driver", 0o777)
+	err := errors.Join(os.Link(dir+"/a/bin/g++", dir+"/b/bin/g++"),
+		os.Symlink("../env/bin/g++", dir+"/bin/g++"), os.Symlink("a", dir+"/env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // else the driver is too recent
+	for _, listed := range []bool{false, true} {
+		for _, link := range []struct{ name, target string }{
+			{dir + "/env", "b"}, {dir + "/env", "a"}, {dir + "/bin/g++", "../b/bin/g++"}, {dir + "/bin/g++", "../env/bin/g++"},
+		} {
+			h := newHostEnv(t.Context(), "")
+			h.digest(dir + "/bin/g++")
+			if listed {
+				h.List(dir)
+				h.List(dir + "/bin")
+			}
+			list, ok := h.observed()
+			blob, err := trace.Encode(nil, list)
+			if err != nil || !ok {
+				t.Fatal(err, ok)
+			}
+			observed, _ := trace.Open(blob, nil)
+			if _, broken, err := observed.Check("/"); err != nil || len(broken) > 0 {
+				t.Error("changed before the link moved:", observed.Paths("/", broken), err)
+			}
+			if err := errors.Join(os.Remove(link.name), os.Symlink(link.target, link.name)); err != nil {
+				t.Fatal(err)
+			}
+			if _, broken, err := observed.Check("/"); err != nil || len(broken) == 0 {
+				t.Errorf("%s leads to %s now: not seen, %v", link.name, link.target, err)
+			}
+		}
 	}
 }

@@ -42,7 +42,7 @@ type entry struct {
 	dev, ino     uint64
 	size         int64
 	mtime, ctime int64 // ns
-	// For a guard the index of its first name, and their number above 32 bits; else
+	// For a folder or guard the index of its first name, and their number above 32 bits; else
 	// Observation.Seen.
 	extra uint64
 }
@@ -96,9 +96,9 @@ func parse(b []byte) (*layer, error) {
 	return s, nil
 }
 
-// absent returns the index of a guard's first name and the number of names.
+// absent returns the index of the first name of a folder or guard, and the number of names.
 func (e *entry) absent() (from, count int) {
-	if e.kind != cache.KindGuard {
+	if e.kind < cache.KindFolder {
 		return 0, 0
 	}
 	return int(uint32(e.extra)), int(e.extra >> 32)
@@ -110,7 +110,7 @@ func (s *layer) at(i int) cache.Observation {
 	o := cache.Observation{Path: s.path(i), Kind: e.kind, Digest: s.digest(i),
 		Stat:          cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode},
 		MustBeRegular: e.flags&flagOutput != 0, Plan: e.flags&flagPlan != 0, Young: e.flags&flagTooRecent != 0}
-	if e.kind != cache.KindGuard {
+	if e.kind < cache.KindFolder {
 		o.Seen = int64(e.extra)
 	}
 	for name := range s.absent(e) {
@@ -119,7 +119,7 @@ func (s *layer) at(i int) cache.Observation {
 	return o
 }
 
-// absent yields the names of a guard.
+// absent yields the names of Observation.Absent.
 func (s *layer) absent(e *entry) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from, count := e.absent()
@@ -210,7 +210,7 @@ func entryOf(o *cache.Observation, path, dir uint32, names uint64) entry {
 	st := o.Stat
 	e := entry{path: path, kind: o.Kind, base: uint16(baseOf(o.Path)), dir: dir, extra: uint64(o.Seen),
 		mode: st.Mode, dev: st.Dev, ino: st.Ino, size: st.Size, mtime: st.Mtime, ctime: st.Ctime}
-	if o.Kind == cache.KindGuard {
+	if o.Kind >= cache.KindFolder {
 		e.extra = names | uint64(len(o.Absent))<<32
 	}
 	if o.MustBeRegular {

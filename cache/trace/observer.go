@@ -174,8 +174,8 @@ func (l *Observer) add(e cache.Observation) {
 		l.unsure = l.unsure || old.Kind == e.Kind && old.Digest != e.Digest
 		old.Absent = append(old.Absent, e.Absent...)
 	case old.Kind == cache.KindGuard && e.Kind == cache.KindFolder:
-		e.Plan = e.Plan || old.Plan
-		*old = e // the list of all names covers those that must be absent
+		e.Plan, e.Absent = e.Plan || old.Plan, old.Absent
+		*old = e
 	default:
 		l.unsure = true
 	}

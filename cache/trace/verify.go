@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -71,13 +72,17 @@ func isLink(name string) bool {
 // same reports whether the content is unchanged.
 func (s *layer) same(e *entry, i int, name string) bool {
 	want := s.digest(i)
+	for absent := range s.absent(e) {
+		if link, target, ok := strings.Cut(absent, cache.LeadsTo); ok {
+			if now, _ := os.Readlink(filepath.Join(name, link)); now != target {
+				return false
+			}
+		} else if _, err := os.Lstat(filepath.Join(name, absent)); err == nil {
+			return false // also a dangling link: its target may appear elsewhere
+		}
+	}
 	switch {
 	case e.kind == cache.KindGuard:
-		for absent := range s.absent(e) {
-			if _, err := os.Lstat(filepath.Join(name, absent)); err == nil {
-				return false // also a dangling link: its target may appear elsewhere
-			}
-		}
 		info, err := os.Stat(name)
 		return err == nil && info.IsDir()
 	case want == cache.Digest{}:
