@@ -35,6 +35,14 @@ var derived = map[string][]struct{ options, attribute string }{
 	"hip":    derivedClang, "clang": derivedClang,
 }
 
+// Compiled modules are files that one source writes and others read: kbuild neither orders those
+// sources nor keeps the files. clang's modules of headers (-fmodules) are allowed.
+var moduleFlags = []string{"-fmodules-ts", "-fmodule-file", "-fmodule-header", "-fmodule-mapper",
+	"-fmodule-only", "-fmodule-output", "-fprebuilt-module-path"}
+
+const moduleHelp = "Include headers instead, or have another tool build the modules into a library, " +
+	"and declare that as a prebuilt."
+
 // LostNVCC returns the reason why an nvcc option would have no effect in kbuild, and what to do; ""
 // for other options.
 func LostNVCC(flag string) (why, help string) {
@@ -93,6 +101,10 @@ func (r *reader) refuseFlag(tool string, i item) bool {
 	}
 	if why, help := LostNVCC(i.text); tool == "nvcc" && why != "" {
 		r.l.errorAt(i.rng, help, "%s", why)
+		return true
+	}
+	if slices.ContainsFunc(moduleFlags, func(f string) bool { return strings.Contains(i.text, f) }) {
+		r.l.errorAt(i.rng, moduleHelp, "%s is for C++20 modules, which kbuild does not build", i.text)
 		return true
 	}
 	if strings.HasPrefix(i.text, "@") && (tool == "hip" || tool == "clang") {

@@ -146,6 +146,8 @@ func endingHelp(ending string) string {
 		return "Put it into an archive, declare that as a prebuilt and name it in deps."
 	case ".ptx", ".cubin", ".fatbin":
 		return "Device code is loaded at run time or embedded by a module; it is not a source."
+	case ".cppm", ".cxxm", ".ccm", ".c++m", ".ixx", ".mpp":
+		return "kbuild does not build C++20 modules. " + moduleHelp
 	}
 	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip, .s, .S; for others set "+
 		"language to one of %s.", strings.Join(attrLanguage.Words, ", "))
