@@ -373,6 +373,9 @@ func (r *reader) words(f *field) (out []string) {
 			}
 		case row.path:
 			s = inFolder(r.b.dir, cleanPath(s))
+			if name := r.l.decomposed(s); name != "" && name != s {
+				r.l.mustExist(s, it.rng)
+			}
 		}
 		out = append(out, s)
 	}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"path"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -33,11 +34,17 @@ func TestNamesOfSources(t *testing.T) {
 		{"composed", `["` + nfc + `"]`, files(nfc), ""},
 		{"composed here", `["` + nfc + `"]`, files(nfd), "the name of ä/é.cpp is decomposed on disk (NFD, letter and accent apart): \"a\\u0308/e\\u0301.cpp\""},
 		{"decomposed in both", `["` + nfd + `"]`, files(nfd), "is decomposed on disk"},
+		{"a folder", `includes = ["` + path.Dir(nfc) + `", "none"]`, files(nfd, "x.cpp"), "the name of ä is decomposed on disk"},
+		{"a composed folder", `includes = ["` + path.Dir(nfc) + `"]`, files(nfc, "x.cpp"), ""},
 		{"decomposed from glob", `glob("*/*.cpp")`, files(nfd), "is decomposed on disk"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.files[DefaultFile] = &fstest.MapFile{Data: []byte("executable \"x\" {\n  sources = " + tt.sources + "\n}\n")}
+			attributes := "sources = " + tt.sources
+			if strings.HasPrefix(tt.sources, "includes") {
+				attributes = tt.sources + "\n  sources = [\"x.cpp\"]"
+			}
+			tt.files[DefaultFile] = &fstest.MapFile{Data: []byte("executable \"x\" {\n  " + attributes + "\n}\n")}
 			_, diags := Load(Options{Dir: t.TempDir(), FS: tt.files})
 			switch {
 			case tt.want == "" && len(diags) > 0:

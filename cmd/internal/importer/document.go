@@ -272,6 +272,7 @@ func (d *Document) drop(o origin, why string) {
 		o.block.remove(o.attr)
 		if slices.Contains(required, o.attr.key) {
 			d.remove(o.block)
+			what = "all of it, for " + what
 		}
 	}
 	d.Notes = append(d.Notes, fmt.Sprintf("%s: %s: %s", o.block.label(), what, why))

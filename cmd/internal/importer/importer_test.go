@@ -99,7 +99,8 @@ func TestDrop(t *testing.T) {
 	if text := d.Text(); strings.Contains(text, "library \"x\"") || strings.Contains(text, "deps") {
 		t.Errorf("the library is still in\n%s", text)
 	}
-	if len(d.Notes) != 3 || d.Notes[0] != `library.x: sources "a.cu": no` {
+	if len(d.Notes) != 3 || d.Notes[0] != `library.x: sources "a.cu": no` ||
+		d.Notes[2] != `library.x: all of it, for sources "b.cu": no` {
 		t.Errorf("notes are %q", d.Notes)
 	}
 	if d.Drop([]Fault{{Line: 1000}}) || !d.HasTargets() {

@@ -79,13 +79,14 @@ func readMake(dir, makefile string, m Machine) (*Build, error) {
 		_ = cmd.Process.Kill()
 		b.note("", "what make prints after the first %d MiB", largestOutput>>20)
 	}
-	err = cmd.Wait()
-	if len(r.objects)+len(b.Targets) == 0 {
-		return nil, nil
-	}
-	if err != nil && limited.N > 0 {
+	if err = cmd.Wait(); err != nil && limited.N > 0 {
 		lines := strings.Split(strings.TrimSpace(string(problems.text)), "\n")
-		b.note("", "what make -n does not reach: %s", lines[len(lines)-1])
+		fatal := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "*** ") })
+		err = fmt.Errorf("%w: %s", err, lines[max(fatal, 0)])
+		b.note("", "what make -n does not reach: %v", err)
+	}
+	if len(r.objects)+len(b.Targets) == 0 {
+		return nil, err
 	}
 	r.rest()
 	if _, err := exec.LookPath(b.NVCC); err != nil {
