@@ -39,7 +39,7 @@ type commandLine struct {
 	Compdb     compdbCmd     `cmd:"" help:"Write compile_commands.json to standard output."`
 	Fmt        fmtCmd        `cmd:"" help:"Format manifests."`
 	Clean      cleanCmd      `cmd:"" help:"Remove what kbuild has written into the build tree, and into those of profiles in it."`
-	Top        topCmd        `cmd:"" json:"" help:"Show what kbuild runs on this machine for this user, and what waits for what: each second on a terminal, until q; else once."`
+	Top        topCmd        `cmd:"" json:"" help:"Show what kbuild runs on this machine for this user, and what waits for what."`
 	Doctor     doctorCmd     `cmd:"" json:"" help:"Check toolkits, compilers and folders."`
 	CC         ccCmd         `cmd:"" name:"cc" help:"Run a compiler of another build tool, with kbuild's cache behind it: kbuild cc -- nvcc -c a.cu -o a.o"`
 	Init       initCmd       `cmd:"" help:"Write a kernels.hcl for the sources of this folder."`
