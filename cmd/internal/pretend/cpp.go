@@ -1,8 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
@@ -357,36 +359,57 @@ func (p *cpp) rule(target string) string {
 	return target + ": " + strings.Join(names, " \\\n ") + "\n"
 }
 
-// evaluate evaluates the expression of an #if.
-func (p *cpp) evaluate(file, text string) (n int, err error) {
-	e := expression{p: p, file: file, text: text}
-	defer func() {
-		if r := recover(); r != nil {
-			err = errors.New("the condition is not understood: " + text)
+// evaluate evaluates the expression of an #if. All words become numbers, which leaves an expression
+// of Go.
+func (p *cpp) evaluate(file, text string) (int, error) {
+	var b strings.Builder
+	for rest := text; rest != ""; {
+		end := 0
+		for end < len(rest) && (isLetter(rest[end]) || isDigit(rest[end])) {
+			end++
 		}
-	}()
-	n = e.or()
-	if e.skip(); e.text != "" {
-		return 0, fmt.Errorf("%q at the end of a condition", e.text)
+		word := rest[:max(end, 1)]
+		rest = rest[len(word):]
+		value, isMacro := p.macros[word]
+		n := 0
+		switch {
+		case end == 0:
+			b.WriteString(word)
+			continue
+		case isDigit(word[0]):
+			b.WriteString(strings.TrimRight(word, "uUlL"))
+			continue
+		case word == "defined", word == "__has_include":
+			name, after, ok := strings.Cut(strings.TrimLeft(rest, " \t("), ")")
+			if !ok || !strings.HasPrefix(strings.TrimLeft(rest, " \t"), "(") {
+				return 0, fmt.Errorf("%s without brackets: %s", word, text)
+			}
+			if name, rest = strings.TrimSpace(name), after; word == "defined" {
+				p.look(name)
+				_, ok = p.macros[name]
+			} else {
+				ok = p.hasInclude(file, name)
+			}
+			if ok {
+				n = 1
+			}
+		case !isMacro:
+			p.look(word)
+		default:
+			if value = p.value(word, 0); value != "" && value != word {
+				var err error
+				if n, err = p.evaluate(file, value); err != nil {
+					return 0, err
+				}
+			}
+		}
+		fmt.Fprint(&b, n)
 	}
-	return n, nil
-}
-
-type expression struct {
-	p    *cpp
-	file string
-	text string
-}
-
-func (e *expression) skip() { e.text = strings.TrimLeft(e.text, " \t") }
-
-func (e *expression) accept(token string) bool {
-	e.skip()
-	rest, ok := strings.CutPrefix(e.text, token)
-	if ok {
-		e.text = rest
+	e, err := parser.ParseExpr(b.String())
+	if err != nil {
+		return 0, fmt.Errorf("the condition is not understood: %s", text)
 	}
-	return ok
+	return result(e), nil
 }
 
 func number(b bool) int {
@@ -396,101 +419,29 @@ func number(b bool) int {
 	return 0
 }
 
-func (e *expression) or() int {
-	n := e.and()
-	for e.accept("||") {
-		m := e.and()
-		n = number(n != 0 || m != 0)
+// result returns the value of an expression; that of others than the operators of #if is 0.
+func result(e ast.Expr) (n int) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		fmt.Sscan(e.Value, &n)
+	case *ast.ParenExpr:
+		return result(e.X)
+	case *ast.UnaryExpr:
+		return number(result(e.X) == 0)
+	case *ast.BinaryExpr:
+		x, y := result(e.X), result(e.Y)
+		return number(map[token.Token]bool{
+			token.LOR: x != 0 || y != 0, token.LAND: x != 0 && y != 0,
+			token.GEQ: x >= y, token.LEQ: x <= y, token.EQL: x == y, token.NEQ: x != y,
+			token.GTR: x > y, token.LSS: x < y,
+		}[e.Op])
 	}
 	return n
 }
 
-func (e *expression) and() int {
-	n := e.compare()
-	for e.accept("&&") {
-		m := e.compare()
-		n = number(n != 0 && m != 0)
-	}
-	return n
-}
-
-func (e *expression) compare() int {
-	n := e.unary()
-	switch {
-	case e.accept(">="):
-		return number(n >= e.unary())
-	case e.accept("<="):
-		return number(n <= e.unary())
-	case e.accept("=="):
-		return number(n == e.unary())
-	case e.accept("!="):
-		return number(n != e.unary())
-	case e.accept(">"):
-		return number(n > e.unary())
-	case e.accept("<"):
-		return number(n < e.unary())
-	}
-	return n
-}
-
-func (e *expression) unary() int {
-	switch {
-	case e.accept("!"):
-		return number(e.unary() == 0)
-	case e.accept("("):
-		n := e.or()
-		e.accept(")")
-		return n
-	}
-	word := e.word()
-	switch {
-	case word == "":
-		panic("no value")
-	case isDigit(word[0]):
-		var n int
-		fmt.Sscan(strings.TrimRight(word, "uUlL"), &n)
-		return n
-	case word == "defined":
-		brace := e.accept("(")
-		name := e.word()
-		if brace {
-			e.accept(")")
-		}
-		e.p.look(name)
-		_, ok := e.p.macros[name]
-		return number(ok)
-	case word == "__has_include":
-		return number(e.hasInclude())
-	}
-	if _, ok := e.p.macros[word]; !ok {
-		e.p.look(word)
-		return 0
-	}
-	inner := expression{p: e.p, file: e.file, text: e.p.value(word, 0)}
-	if inner.text == "" || inner.text == word {
-		return 0
-	}
-	return inner.or()
-}
-
-func (e *expression) word() string {
-	e.skip()
-	end := 0
-	for end < len(e.text) && (isLetter(e.text[end]) || isDigit(e.text[end])) {
-		end++
-	}
-	w := e.text[:end]
-	e.text = e.text[end:]
-	return w
-}
-
-func (e *expression) hasInclude() bool {
-	e.accept("(")
-	inner, rest, _ := strings.Cut(e.text, ")")
-	e.text = rest
-	name := strings.TrimSpace(inner)
+func (p *cpp) hasInclude(file, name string) bool {
 	if name != "" && isLetter(name[0]) {
-		name = strings.TrimSpace(e.p.expand(name))
+		name = strings.TrimSpace(p.expand(name))
 	}
-	return len(name) > 2 && e.p.find(e.file, name) != ""
+	return len(name) > 2 && p.find(file, name) != ""
 }
