@@ -107,9 +107,6 @@ func (c *cli) ofWords(words []string) *cli {
 		name, value, assigned := strings.Cut(word, "=")
 		if !assigned && i+1 < len(words) {
 			value = words[i+1]
-			if value == "=" && i+2 < len(words) {
-				value = words[i+2]
-			}
 		}
 		if to := set[name]; to != nil && value != "" && i+1 < len(words) {
 			*to = value

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,19 +27,41 @@ func (cmd fmtCmd) Run(c *cli) error {
 	}
 	differ := false
 	for _, f := range files {
+		shown, name := f, c.seen(f)
+		var src []byte
+		var err error
 		if f == "-" {
-			changed, err := formatStream(c, os.Stdin, cmd.Check)
-			if err != nil {
-				return err
+			shown = "standard input"
+			src, err = io.ReadAll(io.LimitReader(os.Stdin, manifest.MaxSource+1))
+			if err == nil && len(src) > manifest.MaxSource {
+				err = usagef("standard input is too large for a manifest")
 			}
-			differ = differ || changed
-			continue
+		} else if src, err = regular.ReadAtMost(name, manifest.MaxSource); err != nil {
+			err = exitError{exitUsage, err}
 		}
-		changed, err := formatFile(c, f, cmd.Check)
 		if err != nil {
 			return err
 		}
+		out, diags := manifest.Format(src, shown)
+		if diags.HasErrors() {
+			c.Diagnose(diags)
+			return exitError{status: exitUsage}
+		}
+		changed := !bytes.Equal(src, out)
 		differ = differ || changed
+		if f == "-" {
+			if !cmd.Check {
+				_, err = c.out.Raw().Write(out)
+			}
+		} else if changed {
+			fmt.Fprintln(c.out.Paths(), f)
+			if !cmd.Check {
+				err = regular.Rewrite(name, out)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", shown, err)
+		}
 	}
 	if cmd.Check && differ {
 		return exitError{status: exitFailed}
@@ -58,49 +79,4 @@ func importedFiles(c *cli) (files []string) {
 		}
 	}
 	return files
-}
-
-// formatStream formats a stream to standard output. With check it writes nothing.
-func formatStream(c *cli, in io.Reader, check bool) (changed bool, err error) {
-	src, err := io.ReadAll(io.LimitReader(in, manifest.MaxSource+1))
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("reading standard input: %w", err)
-	case len(src) > manifest.MaxSource:
-		return false, exitError{exitUsage, errors.New("standard input is too large for a manifest")}
-	}
-	out, diags := manifest.Format(src, "standard input")
-	if diags.HasErrors() {
-		c.Diagnose(diags)
-		return false, exitError{status: exitUsage}
-	}
-	if !check {
-		_, err = c.out.Raw().Write(out)
-	}
-	return !bytes.Equal(src, out), err
-}
-
-// formatFile rewrites one file. If the file changes, format prints its name.
-func formatFile(c *cli, file string, check bool) (changed bool, err error) {
-	name := c.seen(file)
-	src, err := regular.ReadAtMost(name, manifest.MaxSource)
-	if err != nil {
-		return false, exitError{exitUsage, err}
-	}
-	out, diags := manifest.Format(src, file)
-	if diags.HasErrors() {
-		c.Diagnose(diags)
-		return false, exitError{status: exitUsage}
-	}
-	if bytes.Equal(src, out) {
-		return false, nil
-	}
-	fmt.Fprintln(c.out.Paths(), file)
-	if check {
-		return true, nil
-	}
-	if err := regular.Rewrite(name, out); err != nil {
-		return true, fmt.Errorf("writing %s: %w", name, err)
-	}
-	return true, nil
 }

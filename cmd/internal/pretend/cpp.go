@@ -370,7 +370,7 @@ func (p *cpp) evaluate(file, text string) (int, error) {
 		}
 		word := rest[:max(end, 1)]
 		rest = rest[len(word):]
-		value, isMacro := p.macros[word]
+		_, isMacro := p.macros[word]
 		n := 0
 		switch {
 		case end == 0:
@@ -396,7 +396,7 @@ func (p *cpp) evaluate(file, text string) (int, error) {
 		case !isMacro:
 			p.look(word)
 		default:
-			if value = p.value(word, 0); value != "" && value != word {
+			if value := p.value(word, 0); value != "" && value != word {
 				var err error
 				if n, err = p.evaluate(file, value); err != nil {
 					return 0, err

@@ -8,12 +8,18 @@ import (
 )
 
 // Completion holds the completion scripts by shell. They call `kbuild completion words` to complete
-// the last word, and fall back to file names. bash splits words at = and passes the pieces as
-// separate words.
+// the last word, and fall back to file names. bash breaks words at : and =, and replaces only the
+// last piece, so its script passes unbroken words and cuts the other pieces off.
 var Completion = map[string]string{
 	"bash": `_kbuild() {
-  local IFS=$'\n'
-  COMPREPLY=($(kbuild completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  local line=${COMP_LINE:0:COMP_POINT} piece=${COMP_WORDS[COMP_CWORD]} words cut= IFS=' '
+  read -ra words <<<"$line"
+  [[ $line != *' ' ]] || words+=('')
+  [[ $piece != [:=] ]] || piece=
+  [[ ${words[-1]} != *"$piece" ]] || cut=${words[-1]%"$piece"}
+  IFS=$'\n'
+  COMPREPLY=($(kbuild completion words -- "${words[@]:1}" 2>/dev/null))
+  COMPREPLY=("${COMPREPLY[@]#"$cut"}")
 }
 complete -o default -F _kbuild kbuild
 `,
@@ -33,46 +39,16 @@ compdef _kbuild kbuild
 type Names interface{ Names(of string) []string }
 
 // Words returns completions of the last word. There are none if it is a file name or unknown.
-func Words(app *kong.Application, words []string, known Names) (found []string) {
-	words, typed := joined(words)
-	for _, word := range becomes(app, words, known) {
-		found = append(found, strings.TrimPrefix(word, typed))
+func Words(app *kong.Application, words []string, known Names) []string {
+	if len(words) == 0 {
+		words = []string{""}
 	}
-	return found
-}
-
-// joined rejoins names of instances, as in module.gemm:tile=64, that bash split at : and =. typed
-// is the prefix that bash expects to be left out.
-func joined(words []string) (out []string, typed string) {
-	glue := false
-	for _, w := range words {
-		last := len(out) - 1
-		if glue = !glue && last >= 0 && !strings.HasPrefix(out[last], "-") && (w == ":" || w == "=" && strings.Contains(out[last], ":")); glue {
-			out[last] += w
-			typed = out[last]
-			continue
-		}
-		if typed != "" && last >= 0 && out[last] == typed {
-			out[last] += w
-			continue
-		}
-		out, typed = append(out, w), ""
-	}
-	if len(out) == 0 {
-		out = []string{""}
-	}
-	return out, typed
-}
-
-// becomes returns completions of the last word.
-func becomes(app *kong.Application, words []string, known Names) (found []string) {
 	last := words[len(words)-1]
 	node, flag := app.Node, (*kong.Flag)(nil) // of which the next word is the value
 	for _, word := range words[:len(words)-1] {
 		isWord := func(n *kong.Node) bool { return n.Name == word }
 		f := flagOf(node, word)
 		switch {
-		case flag != nil && word == "=": // as bash splits it
 		case flag != nil:
 			flag = nil
 		case f != nil && !f.IsBool() && !strings.Contains(word, "="):
@@ -84,10 +60,8 @@ func becomes(app *kong.Application, words []string, known Names) (found []string
 		}
 	}
 	prefix := ""
-	switch name, value, assigned := strings.Cut(last, "="); {
-	case flag != nil && last == "=":
-		last = ""
-	case flag == nil && assigned && strings.HasPrefix(name, "-"):
+	name, value, assigned := strings.Cut(last, "=")
+	if flag == nil && assigned && strings.HasPrefix(name, "-") {
 		if flag = flagOf(node, name); flag == nil {
 			return nil
 		}

@@ -82,12 +82,12 @@ func (f *failures) add(a *graph.Action, r sched.Result) (of *failed, again, news
 // title returns the name of the command with its failed parts: "src/a.cu (host, sm_80)".
 func (of *failed) title() string {
 	if len(of.parts) == 0 {
-		return oneLine(of.name)
+		return Name(of.name)
 	}
 	slices.SortFunc(of.parts, func(a, b string) int { // host, sm_90, sm_100
 		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 	})
-	return oneLine(of.name + " (" + strings.Join(of.parts, ", ") + ")")
+	return Name(of.name + " (" + strings.Join(of.parts, ", ") + ")")
 }
 
 // closing lists the failures at the end of a long log. It returns "" if there is none, or only one
@@ -105,7 +105,7 @@ func (f *failures) closing(p *Progress) string {
 	for _, of := range f.list {
 		line := "  " + of.title()
 		if of.target != "" {
-			line += strings.Repeat(" ", width-textWidth(of.title())) + "  " + p.ink(dim, oneLine(of.target))
+			line += strings.Repeat(" ", width-textWidth(of.title())) + "  " + p.ink(dim, Name(of.target))
 		}
 		fmt.Fprintln(&b, line)
 	}

@@ -306,7 +306,7 @@ func (p *Progress) status(now time.Time, cols, rows int) []liveLine {
 // line builds a live line. It leaves the last column empty, because some terminals wrap when it is
 // written.
 func (p *Progress) line(i ink, text string, cols int) liveLine {
-	text = truncate(oneLine(text), cols-1)
+	text = truncate(Name(text), cols-1)
 	if i == "" {
 		return liveLine{text, text}
 	}

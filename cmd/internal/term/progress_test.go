@@ -369,7 +369,7 @@ func TestSpelling(t *testing.T) {
 			t.Errorf("truncate(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := oneLine("a\x1b[2Jb\nc\xff"); got != "a?[2Jb?c?" {
-		t.Errorf("oneLine: %q", got)
+	if got := Name("a\x1b[2Jb\nc\xff"); got != `a\x1b[2Jb\nc\xff` {
+		t.Errorf("Name: %q", got)
 	}
 }

@@ -18,7 +18,7 @@ func describe(a *graph.Action) string {
 	if len(a.Archs) > 0 {
 		s += " (" + strings.Join(a.Archs, ", ") + ")"
 	}
-	return oneLine(s)
+	return Name(s)
 }
 
 // fit describes an action in at most cols columns. The kind, the end of the name and one
@@ -35,7 +35,7 @@ func fit(a *graph.Action, cols int) string {
 	case n == 1:
 		archs = " (" + a.Archs[0] + ")"
 	}
-	name := oneLine(a.Name)
+	name := Name(a.Name)
 	for textWidth(string(a.Kind)+" "+name+archs) > cols {
 		_, rest, ok := strings.Cut(strings.TrimPrefix(name, "…/"), "/")
 		if !ok {
@@ -44,7 +44,7 @@ func fit(a *graph.Action, cols int) string {
 		}
 		name = "…/" + rest
 	}
-	before, after := oneLine(string(a.Kind))+" ", oneLine(archs)
+	before, after := Name(string(a.Kind))+" ", Name(archs)
 	return before + truncate(name, max(1, cols-textWidth(before+after))) + after
 }
 
@@ -68,7 +68,7 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	if (p.opts.Verbose || p.opts.DryRun) && len(r.Argv) > 0 && r.Status == sched.Ran {
 		fmt.Fprintf(&b, "  %s\n", Visible(ShellQuote(r.Argv)))
 		if a.Driver().UnsplitReason != "" {
-			fmt.Fprintf(&b, "  %s runs as one command: %s\n", a.DriverName(), oneLine(a.Driver().UnsplitReason))
+			fmt.Fprintf(&b, "  %s runs as one command: %s\n", a.DriverName(), Name(a.Driver().UnsplitReason))
 		}
 	}
 	b.Write(printed)
@@ -159,7 +159,7 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	printed := commandOutput(r.Output, p.color)
 	b.Write(p.inert(printed, printed))
 	for _, h := range r.Help {
-		fmt.Fprintf(&b, "  %s %s\n", p.ink(dim, "= help:"), oneLine(h))
+		fmt.Fprintf(&b, "  %s %s\n", p.ink(dim, "= help:"), Name(h))
 	}
 	return b.Bytes()
 }
@@ -171,9 +171,9 @@ func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 			fmt.Fprintf(b, "  %s %s\n", p.ink(dim, fmt.Sprintf("%-8s", name)), value)
 		}
 	}
-	target := oneLine(a.Target)
+	target := Name(a.Target)
 	if pos := a.Pos.String(); pos != "" {
-		target += " (" + oneLine(pos) + ")"
+		target += " (" + Name(pos) + ")"
 	}
 	field("target", target)
 	why := r.Reason
@@ -181,7 +181,7 @@ func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 		why = first
 	}
 	if why != sched.NoRecord { // useful only after an edit
-		field("why", oneLine(why))
+		field("why", Name(why))
 	}
 	argv := r.Argv
 	if len(argv) == 0 {

@@ -2,7 +2,6 @@ package term
 
 import (
 	"os"
-	"strings"
 	"unicode"
 
 	"golang.org/x/sys/unix"
@@ -56,14 +55,4 @@ func truncate(s string, limit int) string {
 		}
 	}
 	return s
-}
-
-// oneLine replaces control characters, which could move the cursor, and invalid UTF-8.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
 }
