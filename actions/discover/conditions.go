@@ -176,7 +176,8 @@ func (d *Discovery) change(a *graph.Action, f cache.FileDigest) (text string) {
 		text = "the project is in another folder, and something that the command read names the first one"
 	} else if name == loaderMark {
 		is, _ = d.loader.conf()
-	} else if files, ok := sameFiles(name); ok {
+	} else if read, skipped, ok := sameFiles(name); ok {
+		files := slices.Concat(read, skipped)
 		is, err = d.whichAreOne(files)
 		text = "the time stamps of " + strings.Join(files, ", ") + " changed: headers with #pragma once and the same content count as one by them"
 	} else if w, ok := weakInput(a, name); ok {

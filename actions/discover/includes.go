@@ -171,7 +171,7 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 	s.besideStub()
 	there := s.precompiled(headers, all)
 	there = append(there, s.hasIncludes(found, quoted, angled)...)
-	there = append(there, s.onceHeaders(slices.Concat(found, there), quoted, angled)...)
+	there = append(there, s.onceHeaders(slices.Concat(found, there), angled)...)
 	there = append(there, s.assembled(slices.Concat(found, there))...)
 	rec.Discovered = append(rec.Discovered, there...)
 	for _, f := range rec.Discovered {

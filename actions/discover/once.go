@@ -23,13 +23,14 @@ import (
 // stamps differ on every machine. A second header that is included through a macro is omitted as
 // well.
 
-// oneMark is the prefix of the condition; the files follow, separated by newlines.
+// oneMark is the prefix of the condition; the files follow, separated by newlines. An empty line
+// stands before those that no dependency file names.
 const oneMark = "<one of> "
 
 // onceHeaders returns the conditions for equal headers. It also returns the headers that the
 // compiler skipped as equal, which no dependency file names. They are among the files that the
 // project's files include by name.
-func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
+func (s *compile) onceHeaders(found []cache.FileDigest, angled []string) (there []cache.FileDigest) {
 	system := systemDirs(found)
 	sets, known := map[cache.Digest][]string{}, map[string]bool{}
 	own, once, imports, next := slices.Clone(s.ran.Action.Inputs), false, false, false
@@ -67,11 +68,6 @@ func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string)
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		for _, dir := range quoted {
-			if !slices.Contains(angled, dir) {
-				candidates = append(candidates, s.join(dir, name))
-			}
-		}
 		for _, dir := range angled {
 			p := s.Name(s.join(dir, name))
 			candidates = append(candidates, p)
@@ -80,27 +76,34 @@ func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string)
 			}
 		}
 	}
+	skipped := map[cache.Digest][]string{}
 	for _, p := range candidates {
 		if p = s.Name(p); known[p] || !s.hasFile(p) {
 			continue
 		}
 		known[p] = true
 		if d, err := s.Digest(p); err == nil && sets[d] != nil {
-			sets[d] = append(sets[d], p)
+			skipped[d] = append(skipped[d], p)
 			there = append(there, cache.FileDigest{Path: p, Digest: d})
 		}
 	}
-	for _, files := range sets {
+	for d, read := range sets {
+		slices.Sort(read)
+		slices.Sort(skipped[d])
+		files := slices.Concat(read, skipped[d])
 		if len(files) < 2 || !slices.ContainsFunc(files, func(f string) bool { return !isBelow(f, system) }) {
 			continue
 		}
-		slices.Sort(files)
 		digest, err := s.whichAreOne(files)
 		if err != nil {
 			there = append(there, Never("a header went away"))
 			continue
 		}
-		there = append(there, cache.FileDigest{Path: oneMark + strings.Join(files, "\n"), Digest: digest})
+		name := oneMark + strings.Join(read, "\n")
+		if skipped[d] != nil {
+			name += "\n\n" + strings.Join(skipped[d], "\n")
+		}
+		there = append(there, cache.FileDigest{Path: name, Digest: digest})
 	}
 	slices.SortFunc(there, func(a, b cache.FileDigest) int { return strings.Compare(a.Path, b.Path) })
 	return there
@@ -144,18 +147,24 @@ func (t Tree) whichAreOne(files []string) (d cache.Digest, err error) {
 	return d, nil
 }
 
-// sameFiles returns the files of an oneMark condition; ok is false for another condition.
-func sameFiles(name string) (files []string, ok bool) {
+// sameFiles returns the files of an oneMark condition: those that a dependency file names, and the
+// others. ok is false for another condition.
+func sameFiles(name string) (read, skipped []string, ok bool) {
 	list, ok := strings.CutPrefix(name, oneMark)
-	return strings.Split(list, "\n"), ok
+	list, rest, found := strings.Cut(list, "\n\n")
+	if found {
+		skipped = strings.Split(rest, "\n")
+	}
+	return strings.Split(list, "\n"), skipped, ok
 }
 
-// EqualHeaders returns the files of a record whose time stamps matter as well.
-func EqualHeaders(rec *cache.Record) (files []string) {
+// EqualHeaders returns the files of a record whose time stamps matter as well. Which of them are
+// skipped, so that no dependency file names them, depends on what stood beside them at that time.
+func EqualHeaders(rec *cache.Record) (files, skipped []string) {
 	for _, f := range rec.Discovered {
-		if list, ok := sameFiles(f.Path); ok {
-			files = append(files, list...)
+		if read, not, ok := sameFiles(f.Path); ok {
+			files, skipped = append(append(files, read...), not...), append(skipped, not...)
 		}
 	}
-	return files
+	return files, skipped
 }

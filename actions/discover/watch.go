@@ -34,7 +34,8 @@ func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []
 		for _, p := range rec.Absent {
 			set[strings.TrimSuffix(p, "/")] = true
 		}
-		for _, f := range EqualHeaders(rec) {
+		equal, _ := EqualHeaders(rec)
+		for _, f := range equal {
 			byStat[f] = true
 		}
 		d.watchShadows(rec, set, done)

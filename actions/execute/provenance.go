@@ -83,8 +83,9 @@ func (p *provenance) of(a *graph.Action) (string, error) {
 			return "", fmt.Errorf("BUG: %s has no record before the manifest that depends on it",
 				b.Name)
 		}
+		_, skipped := discover.EqualHeaders(rec.(*cache.Record))
 		for _, f := range rec.(*cache.Record).Discovered {
-			if !discover.IsCondition(f.Path) {
+			if !discover.IsCondition(f.Path) && !slices.Contains(skipped, f.Path) {
 				add(p.contentName(f.Path), f.Digest.String())
 			}
 		}
