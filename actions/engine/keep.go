@@ -103,17 +103,18 @@ func keptName(buildDir, file string) string {
 
 // disassemble writes the machine code of a cubin as text.
 func (p *Project) disassemble(ctx context.Context, cubin string) error {
-	nvdisasm := filepath.Join(filepath.Dir(p.Facts.CUDA.Programs["ptxas"]), "nvdisasm")
-	if _, err := os.Stat(nvdisasm); err != nil {
-		if nvdisasm, err = exec.LookPath("nvdisasm"); err != nil {
-			return fmt.Errorf("--keep sass needs nvdisasm, which comes with the toolkit: %w", err)
+	argv := append(p.Facts.Toolchains()["cuda"].Info().Disassemble, cubin)
+	if _, err := os.Stat(argv[0]); err != nil {
+		name := filepath.Base(argv[0])
+		if argv[0], err = exec.LookPath(name); err != nil {
+			return fmt.Errorf("--keep sass needs %s, which comes with the toolkit: %w", name, err)
 		}
 	}
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, nvdisasm, "-c", cubin)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s -c %s: %w: %s", nvdisasm, cubin, err, errs.String())
+		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, errs.String())
 	}
 	return os.WriteFile(sassOf(cubin), out.Bytes(), 0o666)
 }

@@ -17,12 +17,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -159,14 +157,6 @@ func (b *build) planProject() (*Project, error) {
 	return p, nil
 }
 
-// Archs returns the architectures that the CUDA toolkit supports, or none without a toolkit.
-func (p *Project) Archs() []gencode.Code {
-	if p.Facts.CUDA == nil {
-		return nil
-	}
-	return p.Facts.CUDA.Archs
-}
-
 // Tools returns the tools that actions run, by the names that actions use for them.
 func (p *Project) Tools() map[string]toolchain.Tool {
 	f := p.Facts
@@ -194,13 +184,15 @@ func (p *Project) LibraryFolders() (dirs []string) {
 // Request returns the probe request for the facts that the planner needs.
 func (w *Workspace) Request(p *manifest.Project) probe.Request {
 	r := probe.Request{Root: p.Root, Env: w.Env.Get, MemoPath: w.toolMemo()}
-	r.NativeCPU = host.NativeCPU([]string{w.Env.Get("NVCC_PREPEND_FLAGS"), w.Env.Get("NVCC_APPEND_FLAGS")})
-	if tc, ok := p.Toolchains["cuda"]; ok {
-		r.CUDA = find.Wanted{Compiler: tc.Compiler, HostCompiler: tc.HostCompiler, Version: tc.Version}
-		r.CUDA.Accepts, _ = manifest.ParseConstraint(tc.Version) // nil: any version
-		w.toolkit(p, &r.CUDA)
+	for _, name := range run.Names(run.NVCCOptions) {
+		r.NativeCPU = r.NativeCPU || host.NativeCPU([]string{w.Env.Get(name)})
 	}
 	r.Needs.Add(p)
+	for language, tc := range p.Toolchains {
+		if tc.Pinned {
+			r.Want(language, w.pinned(p, r.Wanted[language]))
+		}
+	}
 	r.Libs = librariesOf(p)
 	return r
 }
@@ -246,26 +238,19 @@ func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
 	return pin, err
 }
 
-// toolkit sets where the CUDA toolkit of a manifest is. Builds do not install one. If a pinned
-// toolkit is missing, the error of the probe says what to do.
-func (w *Workspace) toolkit(p *manifest.Project, r *find.Wanted) {
-	tc := p.Toolchains["cuda"]
-	if tc.Path != "" {
-		r.Compiler, r.MissingOf, r.Missing = tc.Path+"/bin/nvcc", "path", "path is the folder of a CUDA toolkit, and there is no "+tc.Path+"/bin/nvcc."
-	}
-	if !tc.Pinned {
-		return
-	}
-	r.Accepts = nil // pin.Use returns no root if the lock file has another version
-	root := ""
+// pinned returns r with the folder of the pinned toolkit. Builds do not install one. If it is
+// missing, the error of the probe says what to do.
+func (w *Workspace) pinned(p *manifest.Project, r find.Wanted) find.Wanted {
+	r.Accepts = nil // pin.Use returns no folder if the lock file has another version
 	pin, err := w.Pin(p)
 	if err == nil {
-		root, err = pin.Use()
+		r.Folder, err = pin.Use()
 	}
-	if r.Compiler = filepath.Join(root, "bin", "nvcc"); err != nil {
-		// not a program, so that the one in PATH is not used either
-		r.Compiler, r.MissingOf, r.Missing = os.DevNull, "from", err.Error()
+	if err != nil {
+		// no folder, so that the program in PATH is not used either
+		r.Folder, r.MissingOf, r.Missing = os.DevNull, "from", err.Error()
 	}
+	return r
 }
 
 // librariesOf returns the libraries behind -l, each with the folders that some link searches for
@@ -320,11 +305,13 @@ func (w *Workspace) Doctor(ctx context.Context) (list []find.Finding, err error)
 	if err != nil {
 		return nil, err
 	}
-	r := probe.Request{Root: w.Manifest.Dir, Env: w.Env.Get, Needs: vendors.Needs{NeedCUDA: true}}
+	r := probe.Request{Root: w.Manifest.Dir, Env: w.Env.Get}
 	p, diags := manifest.Load(w.Manifest)
 	if !diags.HasErrors() {
 		r = w.Request(p)
-		r.NeedCUDA = r.NeedCUDA || !r.NeedAMD
+	}
+	if !r.Needs.Any() {
+		r.Need("cuda")
 	}
 	list, facts := probe.Doctor(ctx, r)
 	if facts.CXX.Path+facts.CXX.Error == "" {

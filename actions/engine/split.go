@@ -13,7 +13,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // splitFailure states that kbuild misparses the dry run of a compiler for some flags, which are
@@ -88,7 +87,7 @@ func (b *build) noteSplitFailures(p *Project, t *Tree) (out outcome, err error) 
 		b.splitFailures[m.Question] = f.String()
 		found = append(found, f)
 		name, _, _ := strings.Cut(m.Question, "\n")
-		out = outcome{splitFailed, vendors.Program(name)}
+		out = outcome{splitFailed, p.Facts.Driver(name).Program}
 	}
 	if len(found) == 0 {
 		return out, nil
@@ -112,7 +111,8 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 		if d == nil || !d.Fallback {
 			continue
 		}
-		r := reason{p.Facts.Driver(a), d.UnsplitReason}
+		by := p.Facts.Driver(a.Tools...)
+		r := reason{by.Of + ": " + by.Program, d.UnsplitReason}
 		if counts[r] == nil {
 			counts[r], first[r], order = map[string]int{}, a, append(order, r)
 		}

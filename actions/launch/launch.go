@@ -150,8 +150,8 @@ func (b *build) read() (err error) {
 		name = filepath.Join(name, "gcc")
 	}
 	file := cache.Absolute(l.Dir, name)
-	if b.request.CUDA.HostCompiler = file; !strings.Contains(name, "/") {
-		b.request.CUDA.HostCompiler = name
+	if b.request.HostCompiler = file; !strings.Contains(name, "/") {
+		b.request.HostCompiler = name
 		if file, err = quick.LookPath(name); err != nil {
 			return err
 		}
@@ -233,8 +233,8 @@ func (b *build) findHostCompiler() (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	again = file != b.planned.HostCXX && file != b.request.CUDA.HostCompiler
-	b.request.CUDA.HostCompiler = file
+	again = file != b.planned.HostCXX && file != b.request.HostCompiler
+	b.request.HostCompiler = file
 	return again, checkHostCompiler(file, b.planned.Programs)
 }
 

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"os/exec"
@@ -31,7 +30,7 @@ esac
 	write(t, filepath.Join(dir, "llvm/lib/clang/16/lib/linux/crt.o"), "", 0o644)
 	write(t, filepath.Join(dir, "llvm/lib/tools/as"), "", 0o755)
 	write(t, filepath.Join(dir, "home/.config/other"), "", 0o644)
-	return clang, Request{Needs: vendors.Needs{CUDA: find.Wanted{HostCompiler: clang}}, Env: env(map[string]string{"PATH": bin, "HOME": filepath.Join(dir, "home")}), MemoPath: t.TempDir()}
+	return clang, Request{Needs: vendors.Needs{HostCompiler: clang}, Env: env(map[string]string{"PATH": bin, "HOME": filepath.Join(dir, "home")}), MemoPath: t.TempDir()}
 }
 
 // asksAgain reports that what is remembered of tools is not believed once a file is there.
@@ -107,7 +106,7 @@ func TestFoldersOfGCC(t *testing.T) {
 // What nvcc looks for in its installation: gcc finds an assembler there before that of PATH.
 func TestFoldersOfToolkit(t *testing.T) {
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	r := Request{Needs: needs("cuda"), Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	for _, file := range []string{"bin/as", "targets/x86_64-linux/include/a.h"} {
 		if !asksAgain(t, r, filepath.Join(tk, file)) {
 			t.Errorf("%s came, and the tools are not asked again", file)

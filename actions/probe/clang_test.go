@@ -2,7 +2,6 @@ package probe
 
 import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,10 +18,10 @@ func TestRealClang(t *testing.T) {
 	if tooltest.ClangMajor(t) > 15 {
 		unknown = "sm_100"
 	}
-	r := Request{Needs: vendors.Needs{NeedCUDA: true, CUDA: find.Wanted{Compiler: name}}, Env: os.Getenv}
+	r := Request{Needs: wants("cuda", find.Wanted{Needed: true, Compiler: name}), Env: os.Getenv}
 	f := collect(t, r)
-	if f.CUDA == nil || f.CUDA.Clang == nil {
-		t.Fatal(f.CUDAError)
+	if f.CUDA.Toolkit == nil || f.CUDA.Clang == nil {
+		t.Fatal(f.CUDA.Missing)
 	}
 	k := f.CUDA.Clang
 	if k.CUDAPath == "" || len(k.Libs) == 0 || len(k.Driver.ID) != 64 || f.CXX.Path != k.Driver.Path {
@@ -53,8 +52,8 @@ func TestRealClang(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Setenv(variable, dir+string(filepath.ListSeparator)+os.Getenv(variable))
-			if other := collect(t, r); other.CUDA == nil || other.CUDA.Clang.Driver.ID == k.Driver.ID {
-				t.Errorf("%s in place of %s is the same compiler: %s", dir, file, other.CUDAError)
+			if other := collect(t, r); other.CUDA.Toolkit == nil || other.CUDA.Clang.Driver.ID == k.Driver.ID {
+				t.Errorf("%s in place of %s is the same compiler: %s", dir, file, other.CUDA.Missing)
 			}
 		})
 	}

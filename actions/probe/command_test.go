@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // A script that does more than start another program may ask for any variable.
@@ -22,8 +24,9 @@ func TestOnlyStarts(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if got := onlyStarts(file); got != want {
-			t.Errorf("%q: %v", text, got)
+		f, _ := newFinder(t.Context(), Request{Env: env(nil)})
+		if _, got, err := new(nvcc.Toolchain).Launched(f, file, "/"); got != want || err != nil {
+			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Doctor returns what a build would find, with a fix for each fault, and the facts. It probes again,
@@ -36,7 +36,7 @@ func Doctor(ctx context.Context, r Request) (list []find.Finding, facts plan.Fac
 	if facts.NativeGPU = gpus(ctx, r.Env); len(facts.NativeGPU) == 0 {
 		add(find.Warns, "GPU", "none here; that is fine for building, code = [\"native\"] needs one")
 	} else {
-		add(find.OK, "GPU", nvcc.Range(facts.NativeGPU))
+		add(find.OK, "GPU", toolchain.Range(facts.NativeGPU))
 	}
 	return list, facts
 }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"os/exec"
@@ -168,7 +167,7 @@ int main(void) { puts("12.2.0"); return direct(); }
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	r := Request{Needs: vendors.Needs{CUDA: find.Wanted{HostCompiler: dir + "/bin/prog"}}, Env: env(map[string]string{"PATH": path}), MemoPath: t.TempDir()}
+	r := Request{Needs: vendors.Needs{HostCompiler: dir + "/bin/prog"}, Env: env(map[string]string{"PATH": path}), MemoPath: t.TempDir()}
 	last := collect(t, r).CXX
 	if last.Error != "" {
 		t.Fatal(last.Error)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // gpus queries nvidia-smi for the GPUs of this machine.
@@ -112,7 +111,7 @@ func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
 		option = []string{"-mcpu=native"}
 	}
 	compilers := []string{f.CXX.Path, f.CC.Path}
-	for _, tc := range f.Toolchains(&manifest.Project{}) {
+	for _, tc := range f.Toolchains() {
 		compilers = append(compilers, tc.Info().CXX.Path)
 	}
 	slices.Sort(compilers)

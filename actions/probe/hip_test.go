@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,11 +53,11 @@ echo ' "DIR/llvm/clang-offload-bundler" "-output=x"'
 
 func collectHIP(t *testing.T, vars map[string]string) (*hip.Compiler, string) {
 	t.Helper()
-	f, _, err := Collect(t.Context(), Request{Needs: vendors.Needs{NeedAMD: true}, Env: env(vars)})
+	f, _, err := Collect(t.Context(), Request{Needs: needs("hip"), Env: env(vars)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.HIP, f.HIPError
+	return f.HIP.Compiler, f.HIP.Missing
 }
 
 // The identity of the HIP compiler is the content of all that it runs.
@@ -115,7 +116,7 @@ func hipSteps(t *testing.T, called string) {
 		if k == nil {
 			t.Fatal(fault)
 		}
-		s := OpenSteps(memo, plan.Facts{Installed: vendors.Installed{HIP: k}}, os.Environ(), nil)
+		s := OpenSteps(memo, plan.Facts{Installed: vendors.Installed{HIP: hip.Toolchain{Compiler: k}}}, os.Environ(), nil)
 		if _, known := s.Runs[question.Key()]; !known {
 			if err := s.Query(t.Context(), []toolchain.Question{question}); err != nil {
 				t.Fatal(err)
@@ -144,7 +145,7 @@ func TestHIPWrapperIsAsked(t *testing.T) {
 	dir := t.TempDir()
 	wrapper := filepath.Join(dir, "clang-linker-wrapper")
 	write(t, wrapper, "#!/bin/sh\necho \"$*\"\ntr -d '\\000' <kbuild_input.o | grep -ac 'amdgcn-amd-amdhsa'\n", 0o755)
-	s := OpenSteps(dir, plan.Facts{Installed: vendors.Installed{HIP: &hip.Compiler{Driver: toolchain.Tool{Path: "/nowhere/hipcc"}}}}, os.Environ(), nil)
+	s := OpenSteps(dir, plan.Facts{Installed: vendors.Installed{HIP: hip.Toolchain{Compiler: &hip.Compiler{Driver: toolchain.Tool{Path: "/nowhere/hipcc"}}}}}, os.Environ(), nil)
 	q := toolchain.Question{Tool: "hip", Program: wrapper, Args: []string{"--dry-run"}, Offload: []string{"gfx906"}}
 	other := q
 	other.Offload = []string{"gfx90a"}
@@ -179,9 +180,9 @@ func TestHIPVersions(t *testing.T) {
 	for _, tt := range []struct{ want, driver, path string }{
 		{"", old, old}, {"15", old, old}, {"21", recent, recent},
 	} {
-		r := Request{Needs: vendors.Needs{NeedAMD: true}, Env: env(vars)}
+		r := Request{Needs: needs("hip"), Env: env(vars)}
 		if tt.want != "" {
-			r.HIP = wanted(t, "~> "+tt.want+".0")
+			r.Want("hip", wanted(t, "~> "+tt.want+".0"))
 			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})
 		} else {
 			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old})
@@ -190,22 +191,22 @@ func TestHIPVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.HIP == nil {
-			t.Fatal(f.HIPError)
+		if f.HIP.Compiler == nil {
+			t.Fatal(f.HIP.Missing)
 		}
 		if f.HIP.Driver.Path != filepath.Join(tt.driver, "bin/hipcc") || !slices.Contains(f.HIP.Env, "ROCM_PATH="+tt.path) {
 			t.Errorf("clang %s: %s with %q", tt.want, f.HIP.Driver.Path, f.HIP.Env)
 		}
 	}
-	r := Request{Needs: vendors.Needs{NeedAMD: true, HIP: wanted(t, "23")},
+	r := Request{Needs: wants("hip", wanted(t, "23")),
 		Env: env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})}
 	f, _, err := Collect(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{old + "/bin/hipcc runs clang 15.0.6", recent + "/bin/hipcc runs clang 21.1.8", "wants 23"} {
-		if !strings.Contains(f.HIPError, want) {
-			t.Errorf("%q, want %q", f.HIPError, want)
+		if !strings.Contains(f.HIP.Missing, want) {
+			t.Errorf("%q, want %q", f.HIP.Missing, want)
 		}
 	}
 }
@@ -228,11 +229,11 @@ func emptyPath(t *testing.T) string {
 func TestHIPHeaders(t *testing.T) {
 	dir, memo := t.TempDir(), t.TempDir()
 	headers := func() string {
-		f, _, err := Collect(t.Context(), Request{Needs: vendors.Needs{NeedHIPHeaders: true}, MemoPath: memo, Env: env(map[string]string{"PATH": os.Getenv("PATH"), "ROCM_PATH": dir})})
+		f, _, err := Collect(t.Context(), Request{Needs: wants("hip", find.Wanted{Headers: true}), MemoPath: memo, Env: env(map[string]string{"PATH": os.Getenv("PATH"), "ROCM_PATH": dir})})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f.HIPHeaders
+		return f.HIP.NVIDIAHeaders
 	}
 	if got := headers(); strings.HasPrefix(got, dir) {
 		t.Errorf("headers in an empty folder: %s", got)

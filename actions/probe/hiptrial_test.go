@@ -2,7 +2,6 @@ package probe
 
 import (
 	"bytes"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,7 +56,7 @@ func TestHIPOwnLinker(t *testing.T) {
 	}
 	var out bytes.Buffer
 	vars["COMPILER_PATH"] = ""
-	out.WriteString(doctor(t, Request{Needs: vendors.Needs{NeedAMD: true}, Env: env(vars)}))
+	out.WriteString(doctor(t, Request{Needs: needs("hip"), Env: env(vars)}))
 	for _, want := range []string{"fit together", "kbuild has it use that of " + filepath.Join(dir, "llvm15")} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("doctor does not say %q:\n%s", want, &out)
@@ -80,7 +79,7 @@ func TestHIPMisfit(t *testing.T) {
 			t.Fatal(fault)
 		}
 		var out bytes.Buffer
-		out.WriteString(doctor(t, Request{Needs: vendors.Needs{NeedAMD: true}, Env: env(vars)}))
+		out.WriteString(doctor(t, Request{Needs: needs("hip"), Env: env(vars)}))
 		return k, out.String()
 	}
 	k, printed := faults()
@@ -105,9 +104,9 @@ func TestHIPLinkerInstalledLater(t *testing.T) {
 	dir, vars := twoLLVMs(t)
 	own := filepath.Join(dir, "llvm15/lld")
 	os.Rename(own, own+".not")
-	r := Request{Needs: vendors.Needs{NeedAMD: true}, Env: env(vars)}
+	r := Request{Needs: needs("hip"), Env: env(vars)}
 	f, w := newFinder(t.Context(), r)
-	if facts := r.collect(f, w); facts.HIP == nil || !w.asked[own] || !w.asked[filepath.Join(dir, "bin/lld")] {
-		t.Errorf("%s: not noted as absent: %v", facts.HIPError, w.asked)
+	if facts := r.collect(f, w); facts.HIP.Compiler == nil || !w.asked[own] || !w.asked[filepath.Join(dir, "bin/lld")] {
+		t.Errorf("%s: not noted as absent: %v", facts.HIP.Missing, w.asked)
 	}
 }

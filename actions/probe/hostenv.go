@@ -40,7 +40,8 @@ type hostEnv struct {
 // newFinder returns a finder in a new environment.
 func newFinder(ctx context.Context, r Request) (*find.Finder, *hostEnv) {
 	h := newHostEnv(ctx, r.Env("LD_LIBRARY_PATH"))
-	return &find.Finder{Host: h, Project: r.Root, Env: r.variables(), Covers: map[string][]string{}}, h
+	return &find.Finder{Host: h, Project: r.Root, Env: r.variables(), ForAMD: run.Names(run.AMD),
+		PassOptions: run.Names(run.PassOptions), Covers: map[string][]string{}}, h
 }
 
 func newHostEnv(ctx context.Context, libPath string) *hostEnv {

@@ -18,7 +18,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // Prebuilt files, and libraries that links name by -l, are looked for in each build that makes a
@@ -40,14 +40,15 @@ func (r Request) findLibs(ctx context.Context, facts *plan.Facts) {
 			facts.Libs[name] = append(facts.Libs[name], file)
 		}
 	}
+	libDirs := facts.LibDirs()
 	for _, l := range r.Libs {
-		file, unseen := r.findLib(l, facts.CUDA)
+		file, unseen := r.findLib(l, libDirs)
 		if add(l.Name, file); unseen != "" {
 			facts.Unseen[l.Name] = unseen
 		}
 	}
 	for _, l := range r.Libs {
-		r.addStatic(facts, l.Name, l.Name, r.otherDirs(facts.CUDA))
+		r.addStatic(facts, l.Name, l.Name, r.otherDirs(libDirs))
 		for _, d := range l.Dirs {
 			_, file := r.locate(l.Name, []string{d})
 			add(l.Name, file)
@@ -56,7 +57,7 @@ func (r Request) findLibs(ctx context.Context, facts *plan.Facts) {
 	}
 	for _, files := range facts.Libs {
 		for _, file := range files {
-			facts.Behind[file] = behind(ctx, r, file, facts.CUDA)
+			facts.Behind[file] = behind(ctx, r, file, libDirs)
 		}
 	}
 }
@@ -66,7 +67,7 @@ func (r Request) findLibs(ctx context.Context, facts *plan.Facts) {
 func (r Request) observeFiles(observed []cache.Observation, f plan.Facts) []cache.Observation {
 	seen := map[string]bool{}
 	for _, l := range r.Libs {
-		for _, d := range slices.Concat(l.Dirs, r.otherDirs(f.CUDA)) {
+		for _, d := range slices.Concat(l.Dirs, r.otherDirs(f.LibDirs())) {
 			for _, p := range libFiles(inside(r.Root, d), l.Name) {
 				kind := cache.KindFile
 				if !exists(p) {
@@ -110,10 +111,14 @@ func inspect(root, name string) toolchain.Library {
 	return lib
 }
 
-func holdsAMD(lib toolchain.Library) bool {
-	return slices.ContainsFunc(lib.Members, func(m toolchain.Member) bool {
-		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") || i.Name == gencode.SPIRVTarget })
-	})
+// languageOf returns the language whose toolchain links a library: CUDA unless it has other code.
+func languageOf(lib toolchain.Library) string {
+	for _, m := range lib.Members {
+		if l := m.Language(); l != "cuda" {
+			return l
+		}
+	}
+	return "cuda"
 }
 
 // inside returns the absolute path of p, which may be relative to the project.
@@ -124,12 +129,10 @@ func inside(root, p string) string {
 	return filepath.Join(root, p)
 }
 
-// otherDirs returns the folders that a link searches after those of the manifest.
-func (r Request) otherDirs(k *cuda.Toolkit) (dirs []string) {
-	if k != nil {
-		dirs = slices.Clone(k.LibDirs)
-	}
-	dirs = append(dirs, filepath.SplitList(r.Env("LIBRARY_PATH"))...)
+// otherDirs returns the folders that a link searches after those of the manifest. toolkits are those
+// of toolkits.
+func (r Request) otherDirs(toolkits []string) []string {
+	dirs := append(slices.Clone(toolkits), filepath.SplitList(r.Env("LIBRARY_PATH"))...)
 	return append(dirs, systemFolders[:]...)
 }
 
@@ -173,17 +176,17 @@ func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 		lib = inspect(r.Root, file)
 	}
 	// For other files ld decides: it reads them or reports an error.
-	if lib.Error == "" && len(lib.Members) > 0 && !holdsAMD(lib) {
+	if lib.Error == "" && len(lib.Members) > 0 && languageOf(lib) == "cuda" {
 		f.Static[key], f.Prebuilt[file] = file, lib
 	}
 }
 
 // findLib returns the file that -lNAME means, or "" for a library of the toolkit or of the
 // compiler. unseen states why the linker may use another file.
-func (r Request) findLib(l Lib, k *cuda.Toolkit) (found, unseen string) {
-	dir, file := r.locate(l.Name, slices.Concat(l.Dirs, r.otherDirs(k)))
+func (r Request) findLib(l Lib, toolkits []string) (found, unseen string) {
+	dir, file := r.locate(l.Name, slices.Concat(l.Dirs, r.otherDirs(toolkits)))
 	known := ofCompiler().MatchString(l.Name)
-	ofToolkit := k != nil && slices.Contains(k.LibDirs, dir) && cuda.IsLibrary(l.Name)
+	ofToolkit := slices.Contains(toolkits, dir) && vendors.IsLibrary(l.Name)
 	switch {
 	case file == "" && known:
 		return "", ""
@@ -209,7 +212,7 @@ var ofCompiler = sync.OnceValue(func() *regexp.Regexp {
 // behind finds the libraries that a shared library needs in turn. A program must export the symbols
 // that those refer to as well. Libraries of the system, of the toolkit and of the compiler refer to
 // no symbols of a program.
-func behind(ctx context.Context, r Request, file string, k *cuda.Toolkit) (out plan.Behind) {
+func behind(ctx context.Context, r Request, file string, toolkits []string) (out plan.Behind) {
 	if info, err := os.Stat(inside(r.Root, file)); err != nil || !info.Mode().IsRegular() {
 		return out // a named pipe would never be read
 	}
@@ -217,14 +220,14 @@ func behind(ctx context.Context, r Request, file string, k *cuda.Toolkit) (out p
 	if out.Unnamed, needs = needsOthers(inside(r.Root, file)); !needs {
 		return out
 	}
-	system := append(Request{Env: func(string) string { return "" }}.otherDirs(k), "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/lib")
+	system := append(Request{Env: func(string) string { return "" }}.otherDirs(toolkits), "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/lib")
 	done := map[string]bool{}
 	finder, _ := newFinder(ctx, r)
 	for todo := []string{inside(r.Root, file)}; len(todo) > 0; todo = todo[1:] {
 		libs := finder.Libraries(todo[0])
 		for _, name := range slices.Sorted(maps.Keys(libs)) {
 			short := shortName(name)
-			if cuda.IsLibrary(short) {
+			if vendors.IsLibrary(short) {
 				out.Toolkit = out.Toolkit || libs[name] == ""
 				continue
 			}

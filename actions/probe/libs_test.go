@@ -10,7 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // TestFindLib finds what a link may take for -lNAME, and says so where that cannot be known.
@@ -33,16 +33,15 @@ func TestFindLib(t *testing.T) {
 		}
 		return ""
 	}}
-	k := &cuda.Toolkit{LibDirs: []string{tk}}
 	for name, want := range map[string]string{"both": "own/libboth.so", ":libexact.a": "own/libexact.a", "else": "else/libelse.a",
 		"env": filepath.Join(root, "env/libenv.so"), "script": "own/libscript.so", "tk": "", "gomp": "", "m": "", "nowhere": "it was not found"} {
-		file, unseen := r.findLib(Lib{name, []string{"own", "else"}}, k)
+		file, unseen := r.findLib(Lib{name, []string{"own", "else"}}, []string{tk})
 		got := file + unseen
 		if got != want {
 			t.Errorf("-l%s: %q, want %q", name, got, want)
 		}
 	}
-	if !cuda.IsLibrary("cublas_static") || cuda.IsLibrary("custom") || cuda.IsLibrary("cudamine") {
+	if !vendors.IsLibrary("cublas_static") || vendors.IsLibrary("custom") || vendors.IsLibrary("cudamine") {
 		t.Error("libraries of the toolkit")
 	}
 }

@@ -5,7 +5,7 @@
 package probe
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -53,22 +53,24 @@ func Collect(ctx context.Context, r Request) (facts plan.Facts, observed []cache
 		}
 		observed = r.remember(facts, observed)
 	}
-	facts.NVCCFlags = slices.Concat(strings.Fields(r.Env("NVCC_PREPEND_FLAGS")), strings.Fields(r.Env("NVCC_APPEND_FLAGS")))
+	for _, name := range run.Names(run.NVCCOptions) {
+		facts.CUDA.Flags = append(facts.CUDA.Flags, strings.Fields(r.Env(name))...)
+	}
 	facts.Prebuilt = map[string]toolchain.Library{}
 	facts.Behind = map[string]plan.Behind{}
 	for _, f := range r.Prebuilt {
 		facts.Prebuilt[f] = inspect(r.Root, f)
-		facts.Behind[f] = behind(ctx, r, f, facts.CUDA)
-		if !r.NeedAMD && holdsAMD(facts.Prebuilt[f]) {
-			r.NeedAMD = true // a program of host sources that links the file needs HIP's runtime
+		facts.Behind[f] = behind(ctx, r, f, facts.LibDirs())
+		if l := languageOf(facts.Prebuilt[f]); l != "cuda" && !r.Wanted[l].Needed {
+			r.Need(l) // a program of host sources that links the file needs its runtime
 			return Collect(ctx, r)
 		}
 	}
 	r.findLibs(ctx, &facts)
-	if !r.NeedCUDA && (facts.AnyStatic() || facts.AnyNeedsToolkit()) {
+	if !r.Wanted["cuda"].Needed && (facts.AnyStatic() || facts.AnyNeedsToolkit()) {
 		// A program of host sources that links them needs a device link, or the toolkit's
 		// libraries.
-		r.NeedCUDA = true
+		r.Need("cuda")
 		return Collect(ctx, r)
 	}
 	if r.NeedNative {
@@ -85,36 +87,23 @@ func Collect(ctx context.Context, r Request) (facts plan.Facts, observed []cache
 
 // collect finds the tools.
 func (r Request) collect(f *find.Finder, h *hostEnv) (facts plan.Facts) {
-	var made map[gencode.Kind]string
-	facts.Installed, made = r.Find(f, run.Names(run.AMD))
-	if facts.CUDA != nil && len(made) > 0 {
-		facts.CUDA.Makes = map[gencode.Kind]gencode.Version{}
-		for kind, code := range made {
+	facts.Installed, facts.CXX, facts.CC = r.Find(f)
+	if k := facts.CUDA; k.Toolkit != nil && len(k.Code) > 0 {
+		k.Makes = map[gencode.Kind]gencode.Version{}
+		for kind, code := range k.Code {
 			if v := fatbin.VersionOf(kind, []byte(code)); v != (gencode.Version{}) {
-				facts.CUDA.Makes[kind] = v
+				k.Makes[kind] = v
 			}
 		}
 	}
-	cxx := &facts.CXX
-	switch {
-	case facts.CUDA != nil && facts.CUDA.Clang != nil: // its host code is compiled by clang as well
-		*cxx = f.FindCompiler(cmp.Or(r.CUDA.HostCompiler, facts.CUDA.Clang.Driver.Path))
-		facts.CC = f.FindCompiler(find.CFor(cxx.Path), "clang", "gcc", "cc")
-	case facts.CUDA != nil:
-		*cxx = facts.CUDA.HostCXX
-		facts.CC = f.FindCompiler(find.CFor(cxx.Path), "gcc", "clang", "cc")
-	default:
-		*cxx = f.FindCompiler(r.CUDA.HostCompiler, "g++", "clang++", "c++")
-		facts.CC = f.FindCompiler(find.CFor(r.CUDA.HostCompiler), "gcc", "clang", "cc")
-	}
 	facts.AR = archiver(f, h)
-	facts.HostLTO = f.HostLTO(*cxx, facts.AR)
-	if cxx.Path != "" {
-		help, err := f.Output(cxx.Path, "-Wl,--help")
+	facts.HostLTO = f.HostLTO(facts.CXX, facts.AR)
+	if facts.CXX.Path != "" {
+		help, err := f.Output(facts.CXX.Path, "-Wl,--help")
 		facts.LinkDepfile = err == nil && strings.Contains(help, "--dependency-file")
 	}
 	if facts.LinkDepfile {
-		version, _ := f.Answer(cxx.Path, "-Wl,--version")
+		version, _ := f.Answer(facts.CXX.Path, "-Wl,--version")
 		facts.LinkTrace = strings.HasPrefix(version, "GNU ld ")
 	}
 	return facts
@@ -124,17 +113,18 @@ func (r Request) collect(f *find.Finder, h *hostEnv) (facts plan.Facts) {
 // folders and absent paths that the probing observed are unchanged.
 
 // memoVersion must change when the probing, or the type of the facts, changes.
-const memoVersion = 25
+const memoVersion = 26
 
 // memo returns the file that remembers the answers, "" for none, and the key of all that they
 // depend on besides files. The processor decides which builds of a library are loaded
 // (glibc-hwcaps): machines may share the memo and the libraries.
 func (r Request) memo() (file string, key cache.Key) {
-	root, needs := "", r.Key()
-	if strings.Contains(fmt.Sprint(needs...), "/") {
+	named, _ := json.Marshal([]any{r.Wanted, r.HostCompiler})
+	root := ""
+	if bytes.Contains(named, []byte("/")) {
 		root = r.Root // relative paths start there
 	}
-	b, _ := json.Marshal(slices.Concat([]any{memoVersion, root}, needs, []any{r.variables(), CPU("/")}))
+	b, _ := json.Marshal([]any{memoVersion, root, string(named), r.variables(), CPU("/")})
 	key = sha256.Sum256(b)
 	if r.MemoPath == "" {
 		return "", key

@@ -28,6 +28,20 @@ import (
 
 // toolkitDir makes a toolkit of shell scripts in the layout of NVIDIA's installer, which says that
 // it is of the given version and supports g++ up to limit.
+func needs(language string) (n vendors.Needs) {
+	n.Need(language)
+	return n
+}
+
+func installed(k *cuda.Toolkit) plan.Facts {
+	return plan.Facts{Installed: vendors.Installed{CUDA: nvcc.Toolchain{Host: cuda.Host{Toolkit: k}}}}
+}
+
+func wants(language string, w find.Wanted) (n vendors.Needs) {
+	n.Want(language, w)
+	return n
+}
+
 func toolkitDir(t *testing.T, version, limit string) string {
 	t.Helper()
 	return toolkitAt(t, t.TempDir(), version, limit)
@@ -113,9 +127,9 @@ func collect(t *testing.T, r Request) plan.Facts {
 
 func TestToolkit(t *testing.T) {
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Root: t.TempDir(), Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk})})
-	if f.CUDA == nil {
-		t.Fatal(f.CUDAError)
+	f := collect(t, Request{Needs: needs("cuda"), Root: t.TempDir(), Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk})})
+	if f.CUDA.Toolkit == nil {
+		t.Fatal(f.CUDA.Missing)
 	}
 	if f.CUDA.Version != "12.4" || fmt.Sprint(f.CUDA.Archs) != "[sm_80 sm_90 sm_90a sm_100f]" || f.CUDA.LTOFault != "" {
 		t.Errorf("toolkit %+v", f.CUDA)
@@ -131,21 +145,21 @@ func TestToolkit(t *testing.T) {
 func TestHostCompilerWithinTheToolkitsLimit(t *testing.T) {
 	tk, path := toolkitDir(t, "11.8", "11"), compilers(t)
 	vars := map[string]string{"PATH": path, "CUDA_HOME": tk}
-	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(vars)})
-	if f.CUDA == nil || filepath.Base(f.CUDA.HostCXX.Path) != "g++-11" || filepath.Base(f.CC.Path) != "gcc-11" {
-		t.Errorf("chose %+v and %s: %s", f.CUDA, f.CC.Path, f.CUDAError)
+	f := collect(t, Request{Needs: needs("cuda"), Env: env(vars)})
+	if f.CUDA.Toolkit == nil || filepath.Base(f.CUDA.HostCXX.Path) != "g++-11" || filepath.Base(f.CC.Path) != "gcc-11" {
+		t.Errorf("chose %+v and %s: %s", f.CUDA, f.CC.Path, f.CUDA.Missing)
 	}
 	os.Remove(filepath.Join(path, "g++-11"))
-	f = collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(vars)})
-	if f.CUDA != nil || !strings.Contains(f.CUDAError, "install g++-11") {
-		t.Errorf("without g++-11: %q", f.CUDAError)
+	f = collect(t, Request{Needs: needs("cuda"), Env: env(vars)})
+	if f.CUDA.Toolkit != nil || !strings.Contains(f.CUDA.Missing, "install g++-11") {
+		t.Errorf("without g++-11: %q", f.CUDA.Missing)
 	}
 }
 
 // Whatever a build runs or reads on its own account is in the identity; times are not.
 func TestIdentity(t *testing.T) {
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	r := Request{Needs: needs("cuda"), Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	last := collect(t, r).CUDA.NVCC.ID
 	if again := collect(t, r).CUDA.NVCC.ID; again != last {
 		t.Errorf("two probings differ: %s, %s", last, again)
@@ -216,7 +230,7 @@ case $1 in -dump*) echo 12.2.0;; -print*) echo "$here/cc1plus";; esac
 		t.Fatal(err)
 	}
 	time.Sleep(2 * cache.FileTick)
-	r := Request{Needs: vendors.Needs{CUDA: find.Wanted{HostCompiler: filepath.Join(link, "g++")}}, Env: env(map[string]string{"PATH": compilers(t)}), MemoPath: t.TempDir()}
+	r := Request{Needs: vendors.Needs{HostCompiler: filepath.Join(link, "g++")}, Env: env(map[string]string{"PATH": compilers(t)}), MemoPath: t.TempDir()}
 	before := collect(t, r).CXX
 	if _, _, ok := r.remembered(); !ok || before.Error != "" {
 		t.Fatal("nothing is remembered", before.Error)
@@ -255,10 +269,10 @@ func TestRepairedCompiler(t *testing.T) {
 func TestDamagedMemo(t *testing.T) {
 	tooltest.Broad(t)
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
-	k := collect(t, r).CUDA
+	r := Request{Needs: needs("cuda"), Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	k := collect(t, r).CUDA.Toolkit
 	steps := func(keyEnv ...string) *Steps {
-		return OpenSteps(r.MemoPath, plan.Facts{Installed: vendors.Installed{CUDA: k}}, os.Environ(), keyEnv)
+		return OpenSteps(r.MemoPath, installed(k), os.Environ(), keyEnv)
 	}
 	if err := steps().Query(t.Context(), []toolchain.Question{{Tool: "nvcc", Args: []string{"--dryrun", "a.cu"}}}); err != nil {
 		t.Fatal(err)
@@ -300,7 +314,7 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 	}
 	k := &cuda.Toolkit{NVCC: toolchain.Tool{Path: nvcc, ID: "1"}}
 	steps := func() *Steps {
-		return OpenSteps(dir, plan.Facts{Installed: vendors.Installed{CUDA: k}}, os.Environ(), nil)
+		return OpenSteps(dir, installed(k), os.Environ(), nil)
 	}
 	ask := func(s *Steps, question string) toolchain.DryRun {
 		q := toolchain.Question{Tool: "nvcc", Args: []string{question}}
@@ -329,7 +343,7 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 	}
 
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
-	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	r := Request{Needs: needs("cuda"), Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	memo, _ := r.memo()
 	fatbinary := filepath.Join(tk, "bin", "fatbinary")
 	was, err := os.ReadFile(fatbinary)
@@ -347,9 +361,9 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	path := compilers(t)
-	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true, CUDA: find.Wanted{Compiler: "no-such-nvcc"}}, Env: env(map[string]string{"PATH": path})})
-	if f.CUDA != nil || f.CUDAMisses != (toolchain.Missed{Attribute: "compiler", Truth: "there is no no-such-nvcc"}) || !strings.Contains(f.CUDAError, "Name an nvcc that is here") {
-		t.Errorf("CUDAError %q, %+v", f.CUDAError, f.CUDAMisses)
+	f := collect(t, Request{Needs: wants("cuda", find.Wanted{Needed: true, Compiler: "no-such-nvcc"}), Env: env(map[string]string{"PATH": path})})
+	if f.CUDA.Toolkit != nil || f.CUDA.Misses != (toolchain.Missed{Attribute: "compiler", Truth: "there is no no-such-nvcc"}) || !strings.Contains(f.CUDA.Missing, "Name an nvcc that is here") {
+		t.Errorf("CUDAError %q, %+v", f.CUDA.Missing, f.CUDA.Misses)
 	}
 	f = collect(t, Request{Env: env(map[string]string{"PATH": t.TempDir()})})
 	if f.CXX.Path != "" || !strings.Contains(f.CXX.Error, "build-essential") {
@@ -364,19 +378,19 @@ func wanted(t *testing.T, version string) find.Wanted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return find.Wanted{Version: version, Accepts: c}
+	return find.Wanted{Needed: true, Version: version, Accepts: c}
 }
 
 func TestVersionConstraint(t *testing.T) {
 	tk, path := toolkitDir(t, "11.8", "13"), compilers(t)
 	vars := env(map[string]string{"PATH": path, "CUDA_HOME": tk})
 	for version, ok := range map[string]bool{">= 11": true, ">= 12": false} {
-		f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true, CUDA: wanted(t, version)}, Env: vars})
-		if (f.CUDA != nil) != ok {
-			t.Errorf("%s: %v, %s", version, f.CUDA != nil, f.CUDAError)
+		f := collect(t, Request{Needs: wants("cuda", wanted(t, version)), Env: vars})
+		if (f.CUDA.Toolkit != nil) != ok {
+			t.Errorf("%s: %v, %s", version, f.CUDA.Toolkit != nil, f.CUDA.Missing)
 		}
-		if m := f.CUDAMisses; !ok && (m.Attribute != "version" || !strings.Contains(m.Truth, "is CUDA 11.8, and the manifest wants >= 12")) {
-			t.Errorf("it says %q, %+v", f.CUDAError, m)
+		if m := f.CUDA.Misses; !ok && (m.Attribute != "version" || !strings.Contains(m.Truth, "is CUDA 11.8, and the manifest wants >= 12")) {
+			t.Errorf("it says %q, %+v", f.CUDA.Missing, m)
 		}
 	}
 }
@@ -385,11 +399,11 @@ func TestMissingLibnvvm(t *testing.T) {
 	tk, path := toolkitDir(t, "11.8", "13"), compilers(t)
 	os.Remove(filepath.Join(tk, "nvvm/lib64/libnvvm.so"))
 	vars := env(map[string]string{"PATH": path, "CUDA_HOME": tk})
-	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: vars})
-	if f.CUDA == nil || !strings.Contains(f.CUDA.LTOFault, "libnvvm.so") {
+	f := collect(t, Request{Needs: needs("cuda"), Env: vars})
+	if f.CUDA.Toolkit == nil || !strings.Contains(f.CUDA.LTOFault, "libnvvm.so") {
 		t.Fatalf("fault not seen: %+v", f.CUDA)
 	}
-	if out := doctor(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: vars}); !strings.Contains(out, "fail    LTO") {
+	if out := doctor(t, Request{Needs: needs("cuda"), Env: vars}); !strings.Contains(out, "fail    LTO") {
 		t.Errorf("doctor says:\n%s", out)
 	}
 }
@@ -441,10 +455,10 @@ func TestLibrariesOfOneName(t *testing.T) {
 // TestRealToolkit holds the probe against the installed toolkit.
 func TestRealToolkit(t *testing.T) {
 	tooltest.Need(t, "nvcc")
-	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: os.Getenv, MemoPath: t.TempDir()}
+	r := Request{Needs: needs("cuda"), Env: os.Getenv, MemoPath: t.TempDir()}
 	f := collect(t, r)
-	if f.CUDA == nil {
-		t.Fatal(f.CUDAError)
+	if f.CUDA.Toolkit == nil {
+		t.Fatal(f.CUDA.Missing)
 	}
 	if len(f.CUDA.Archs) < 5 || f.CUDA.HostCXX.Path == "" || len(f.CUDA.NVCC.ID) != 64 || !f.LinkDepfile {
 		t.Errorf("%+v", f)
@@ -452,7 +466,7 @@ func TestRealToolkit(t *testing.T) {
 	if again := collect(t, r); again.CUDA.NVCC.ID != f.CUDA.NVCC.ID {
 		t.Error("two probings differ")
 	}
-	replaceParts(t, f.CUDA)
+	replaceParts(t, f.CUDA.Toolkit)
 }
 
 // replaceParts copies the installed toolkit, as links but for nvcc, its profile and what is
@@ -483,7 +497,7 @@ func replaceParts(t *testing.T, k *cuda.Toolkit) {
 	if len(parts) < 7 {
 		t.Errorf("the toolkit has only %q", parts)
 	}
-	r := Request{Needs: vendors.Needs{NeedCUDA: true}, MemoPath: t.TempDir(), Env: env(map[string]string{"PATH": filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "CUDA_HOME": dir})}
+	r := Request{Needs: needs("cuda"), MemoPath: t.TempDir(), Env: env(map[string]string{"PATH": filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "CUDA_HOME": dir})}
 	last := collect(t, r)
 	for _, p := range parts {
 		text, err := os.ReadFile(p)
@@ -493,8 +507,8 @@ func replaceParts(t *testing.T, k *cuda.Toolkit) {
 		os.Remove(p) // a link
 		write(t, p, string(text)+"\n", 0o755)
 		now := collect(t, r)
-		if now.CUDA == nil || last.CUDA == nil || now.CUDA.NVCC.ID == last.CUDA.NVCC.ID {
-			t.Errorf("replacing %s is not noticed: %s", p, now.CUDAError)
+		if now.CUDA.Toolkit == nil || last.CUDA.Toolkit == nil || now.CUDA.NVCC.ID == last.CUDA.NVCC.ID {
+			t.Errorf("replacing %s is not noticed: %s", p, now.CUDA.Missing)
 		}
 		last = now
 	}

@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,9 +19,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/trace"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // Steps remembers the output of nvcc --dryrun, hipcc -### and clang -### for some tools and one
@@ -67,8 +64,8 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 // Query queries the tools and remembers the answers.
 func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error {
 	for _, q := range questions {
-		if isClang(q) {
-			s.host.readsNamed(q.Args) // before clang reads them
+		if q.FromClang() {
+			s.host.readsNamed(q.Args) // before the driver reads them
 		}
 	}
 	answers := make([]toolchain.DryRun, len(questions))
@@ -87,8 +84,9 @@ func (s *Steps) Query(ctx context.Context, questions []toolchain.Question) error
 	}
 	for i, q := range questions {
 		s.Runs[q.Key()], s.fleeting[q.Key()] = answers[i], fleeting[i]
-		for _, file := range deviceLibRE().FindAllStringSubmatch(answers[i].Text, -1) {
-			s.host.reads(file[1]) // if one is gone, the libraries were moved
+		_, libs, _ := q.Read(answers[i].Text)
+		for _, file := range libs {
+			s.host.reads(file) // if one is gone, the libraries were moved
 		}
 	}
 	s.save()
@@ -106,13 +104,6 @@ func (h *hostEnv) readsNamed(args []string) {
 	}
 }
 
-func isClang(q toolchain.Question) bool { return q.Tool != "nvcc" }
-
-// deviceLibRE matches the device libraries that an answer of clang names.
-var deviceLibRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`"-mlink-builtin-bitcode" "([^"]*)"`)
-})
-
 // ask runs a driver. fleeting reports that the answer must not be saved.
 func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer toolchain.DryRun, fleeting bool) {
 	input := ""
@@ -120,31 +111,19 @@ func (s *Steps) ask(ctx context.Context, q toolchain.Question) (answer toolchain
 		input = string(fatbin.EmptyOffload(q.Offload))
 	}
 	program := cmp.Or(q.Program, s.facts.Tools()[q.Tool].Path)
-	env := nvcc.QueryEnviron(s.facts.QueryEnv(q.Tool, s.env))
-	// clang requires that its input files exist.
-	r := runCommand(ctx, env, find.Command{Argv: append([]string{program}, q.Args...),
-		Files: map[string]string{clang.QuerySource: "", toolchain.QueryInput: input}})
-	text := r.Text
-	if isClang(q) {
-		text = escapedByte().ReplaceAllString(text, "$1") // as JSON the text must be UTF-8
-	}
+	r := runCommand(ctx, s.facts.QueryEnv(q.Tool, s.env), find.Command{Argv: append([]string{program}, q.Args...),
+		Files: map[string]string{vendors.QuerySource: "", toolchain.QueryInput: input}})
+	text, _, refused := q.Read(r.Text)
 	switch {
 	case errors.As(r.Err, new(TempError)):
 		return toolchain.DryRun{Error: r.Err.Error()}, true
 	case r.Err != nil:
-		return toolchain.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", r.Err, find.Complaint(text)))}, isClang(q) || isTrouble(r.Err)
-	case isClang(q) && refusal().MatchString(text): // with -###, clang refuses with status 0
+		return toolchain.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", r.Err, find.Complaint(text)))}, q.FromClang() || isTrouble(r.Err)
+	case refused:
 		return toolchain.DryRun{Error: find.Complaint(text)}, true
 	}
 	return toolchain.DryRun{Text: text}, false
 }
-
-// escapedByte matches hipcc's escape of a byte of a non-ASCII character.
-var escapedByte = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\([^\x00-\x7f])`) })
-
-// refusal matches the start of an error of clang's driver. The driver prints the name that it was
-// called by: clang, and since 17 in Debian clang++-17.
-var refusal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(?:\S*/)?clang(?:\+\+)?(?:-\d+)?: error: `) })
 
 // NoteSplitFailure records that an answer was misparsed, and why: the tool runs as one command in this
 // project. The answer is not saved, so other projects query again.

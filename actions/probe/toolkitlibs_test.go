@@ -2,7 +2,6 @@ package probe
 
 import (
 	"bytes"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,11 +18,11 @@ import (
 func factsOf(t *testing.T, tk string) (k *cuda.Toolkit, findings string) {
 	t.Helper()
 	vars := env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})
-	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: vars})
-	if f.CUDA == nil {
-		t.Fatal(f.CUDAError)
+	f := collect(t, Request{Needs: needs("cuda"), Env: vars})
+	if f.CUDA.Toolkit == nil {
+		t.Fatal(f.CUDA.Missing)
 	}
-	return f.CUDA, strings.ReplaceAll(doctor(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: vars}), tk, "CU")
+	return f.CUDA.Toolkit, strings.ReplaceAll(doctor(t, Request{Needs: needs("cuda"), Env: vars}), tk, "CU")
 }
 
 func TestToolkitWithBlank(t *testing.T) {
@@ -102,8 +101,8 @@ func TestLibrariesOfSteps(t *testing.T) {
 	if shell == "" {
 		t.Skip("/bin/sh is not linked with libc.so.6")
 	}
-	r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})}
-	before := collect(t, r).CUDA
+	r := Request{Needs: needs("cuda"), Env: env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})}
+	before := collect(t, r).CUDA.Toolkit
 	if want := tk + "/bin/../lib"; before.LibPath != want {
 		t.Errorf("nvcc is started with LD_LIBRARY_PATH=%s, want %s", before.LibPath, want)
 	}
@@ -112,11 +111,11 @@ func TestLibrariesOfSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(tk, "lib/libc.so.6"), string(libc)+"another", 0o755)
-	if after := collect(t, r).CUDA; after.NVCC.ID == before.NVCC.ID || after.HostCXX.ID != before.HostCXX.ID {
+	if after := collect(t, r).CUDA.Toolkit; after.NVCC.ID == before.NVCC.ID || after.HostCXX.ID != before.HostCXX.ID {
 		t.Errorf("with another libc before the system's: nvcc %s and %s, the host compiler %s and %s", before.NVCC.ID, after.NVCC.ID, before.HostCXX.ID, after.HostCXX.ID)
 	}
 	t.Setenv("LD_LIBRARY_PATH", "/usr/share")
-	if k := collect(t, r).CUDA; k.LibPath != "" {
+	if k := collect(t, r).CUDA.Toolkit; k.LibPath != "" {
 		t.Errorf("LD_LIBRARY_PATH has a folder, and nvcc is started with %s", k.LibPath)
 	}
 }
@@ -154,14 +153,14 @@ func TestMixedToolkit(t *testing.T) {
 // that of its nvcc.
 func TestReleaseOfLibNVVM(t *testing.T) {
 	for _, tk := range tooltest.Toolkits(t) {
-		r := Request{Needs: vendors.Needs{NeedCUDA: true}, Env: func(name string) string {
+		r := Request{Needs: needs("cuda"), Env: func(name string) string {
 			if name == "CUDA_HOME" {
 				return tk.Root
 			}
 			return os.Getenv(name)
 		}}
 		f, observed, err := Collect(t.Context(), r)
-		if f.CUDA == nil || f.CUDA.Mixed != "" || err != nil {
+		if f.CUDA.Toolkit == nil || f.CUDA.Mixed != "" || err != nil {
 			t.Errorf("%s: %+v, %v", tk.Release, f.CUDA, err)
 			continue
 		}

@@ -6,16 +6,15 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // TestMakes asks the installed toolkit what it makes: its machine code is of its own release, and
 // its LTO-IR tells all of its version.
 func TestMakes(t *testing.T) {
 	tooltest.Need(t, "nvcc")
-	f := collect(t, Request{Needs: vendors.Needs{NeedCUDA: true}, Env: os.Getenv})
-	if f.CUDA == nil {
-		t.Fatal(f.CUDAError)
+	f := collect(t, Request{Needs: needs("cuda"), Env: os.Getenv})
+	if f.CUDA.Toolkit == nil {
+		t.Fatal(f.CUDA.Missing)
 	}
 	makes := f.CUDA.Makes
 	if makes[gencode.SASS].String() != f.CUDA.Version || makes[gencode.PTX][0] < 7 || makes[gencode.LTO][0] != 1 || makes[gencode.LTO][2] != 2 {

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"path/filepath"
@@ -25,7 +24,7 @@ func TestWrappedCompiler(t *testing.T) {
 			script("middle", "exec real-gcc \"$@\"\n")
 			script("outer", strings.ReplaceAll(inner, "BIN", bin))
 			t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
-			r := Request{Needs: vendors.Needs{CUDA: find.Wanted{HostCompiler: filepath.Join(bin, "outer")}}, Env: env(map[string]string{"PATH": bin}), MemoPath: t.TempDir()}
+			r := Request{Needs: vendors.Needs{HostCompiler: filepath.Join(bin, "outer")}, Env: env(map[string]string{"PATH": bin}), MemoPath: t.TempDir()}
 			last := collect(t, r).CXX
 			if again := collect(t, r).CXX; last.Error != "" || again.ID != last.ID {
 				t.Fatalf("two probings differ: %+v, %+v", last, again)
@@ -52,7 +51,7 @@ func TestHiddenCompiler(t *testing.T) {
 	write(t, filepath.Join(bin, "hidden"), "#!/bin/sh\nexec real-gcc -O1 \"$@\"\n", 0o755)
 	write(t, filepath.Join(bin, "outer"), "#!/bin/sh\nexec \"$("+"echo hid)den\" \"$@\"\n", 0o755)
 	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	r := Request{Needs: vendors.Needs{CUDA: find.Wanted{HostCompiler: filepath.Join(bin, "outer")}}, Env: env(map[string]string{"PATH": bin}), MemoPath: t.TempDir()}
+	r := Request{Needs: vendors.Needs{HostCompiler: filepath.Join(bin, "outer")}, Env: env(map[string]string{"PATH": bin}), MemoPath: t.TempDir()}
 	first := collect(t, r).CXX
 	write(t, filepath.Join(bin, "hidden"), "#!/bin/sh\nexec real-gcc -O3 \"$@\"\n", 0o755)
 	if now := collect(t, r).CXX; now.ID == first.ID || now.Error != "" {

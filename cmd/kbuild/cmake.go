@@ -33,12 +33,10 @@ func (cmd cmakeCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	tree := install.Tree{Name: cmd.Namespace, Exports: p.Exports, Archs: p.Archs()}
+	toolkit := p.Facts.Toolchains()["cuda"].Info()
+	tree := install.Tree{Name: cmd.Namespace, Exports: p.Exports, Archs: toolkit.Archs, Toolkit: toolkit.LibDirs}
 	if tree.Labels, err = labelsOf(p, "cmake", cmd.Targets); err != nil {
 		return err
-	}
-	if p.Facts.CUDA != nil {
-		tree.Toolkit = p.Facts.CUDA.LibDirs
 	}
 	text, diags, err := tree.CMake(p.Project)
 	p.Quote(diags)

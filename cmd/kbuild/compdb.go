@@ -18,8 +18,8 @@ func (cmd compdbCmd) Run(c *cli) error {
 		return err
 	}
 	toolkit := ""
-	if p.Facts.CUDA != nil {
-		toolkit = p.Facts.CUDA.Root
+	if k := p.Facts.CUDA.Toolkit; k != nil {
+		toolkit = k.Root
 	}
 	enc := json.NewEncoder(c.out.Raw())
 	enc.SetIndent("", "  ")

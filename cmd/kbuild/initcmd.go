@@ -14,7 +14,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/importer"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 type initCmd struct {
@@ -113,8 +112,10 @@ func (cmd initCmd) read(c *cli) (*importer.Build, error) {
 // queried stay empty.
 func searched() (m importer.Machine) {
 	ctx := context.Background()
-	facts, _, err := probe.Collect(ctx, probe.Request{Needs: vendors.Needs{NeedCUDA: true}, Env: os.Getenv})
-	if err != nil || facts.CUDA == nil {
+	r := probe.Request{Env: os.Getenv}
+	r.Need("cuda")
+	facts, _, err := probe.Collect(ctx, r)
+	if err != nil || facts.CUDA.Toolkit == nil {
 		return m
 	}
 	compiler := facts.CUDA.HostCXX.Path

@@ -55,7 +55,7 @@ func (i *installation) Select(p *engine.Project) ([]graph.ActionID, error) {
 		return nil, usagef("nothing of this is installed: libraries, executables and modules are")
 	}
 	var diags manifest.Diagnostics
-	i.pkg, diags = install.New(p.Project, p.Exports, labels, p.Archs())
+	i.pkg, diags = install.New(p.Project, p.Exports, labels, p.Facts.Toolchains()["cuda"].Info().Archs)
 	p.Quote(diags)
 	i.Diagnose(diags)
 	if diags.HasErrors() {

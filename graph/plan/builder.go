@@ -38,8 +38,9 @@ type builder struct {
 
 	// By the language of the sources that they compile.
 	toolchains map[string]toolchain.Toolchain
-	lacksCUDA  bool // this machine has a toolchain for other GPUs, and none for CUDA
-	anyDevice  bool // the project may have device code: a source, or prebuilt code
+	native     []string // tools that the environment has compile for the processor of this machine
+	lacksCUDA  bool     // this machine has a toolchain for other GPUs, and none for CUDA
+	anyDevice  bool     // the project may have device code: a source, or prebuilt code
 
 	problems toolchain.Diagnostics
 	walk     walker
@@ -72,7 +73,7 @@ func (b *builder) emit(t *target, a *graph.Action) {
 	a.Target, a.Pos = t.Label, graph.Pos(t.Pos)
 	a.Memory, a.Pool = max(a.Memory, t.Memory), a.Kind.Info().Pool
 	if b.facts.NativeCPU != "" && len(a.Tools) > 0 &&
-		(host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(b.facts.NVCCFlags)) {
+		(host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.ContainsFunc(b.native, func(tool string) bool { return slices.Contains(a.Tools, tool) })) {
 		a.Tools = append(slices.Clip(a.Tools), NativeTool)
 	}
 	for i, o := range a.Outputs {

@@ -1,13 +1,11 @@
 package plan
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -113,8 +111,8 @@ func (b *builder) export(t *target) Export {
 			LTO: own.LTO, Runtime: t.CudaRT, HostLTO: hostLTO(t), Libs: t.Libs, LibDirs: t.LibDirs,
 			CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
 		}
-		if own.LTO && !e.Links.AMD {
-			e.Links.Arithmetic, e.Links.Floats = exportFloats(t)
+		if tc, is := b.toolchain(t).(toolchain.Exporter); is && own.LTO {
+			e.Links.Arithmetic, e.Links.Floats = tc.ExportLTO(&t.Target)
 		}
 		if k := b.toolchains["cuda"].Info(); e.Links.CUDA {
 			e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
@@ -157,23 +155,6 @@ func (b *builder) export(t *target) Export {
 		}
 	}
 	return e
-}
-
-// exportFloats returns the options of CUDA 13's nvlink for the LTO-IR of t, whichever toolkit
-// compiled it, and the nvcc options that it was compiled with.
-func exportFloats(t *target) (arithmetic string, options []string) {
-	f := t.FloatOptions()
-	if f == toolchain.DefaultFloats {
-		return "", nil
-	}
-	for i, on := range f.ByName() {
-		options = append(options, fmt.Sprintf("-%s=%t", strings.ReplaceAll(toolchain.FloatAttributes[i], "_", "-"), on))
-	}
-	forgotten := toolchain.DefaultFloats
-	if forgotten.PrecSqrt = f.PrecSqrt; f == forgotten || t.LTOFloats != nil && !*t.LTOFloats {
-		return "", options
-	}
-	return nvcc.Arithmetic(f), options
 }
 
 // inProject reports whether p is a path in the project.

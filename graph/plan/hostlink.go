@@ -77,7 +77,7 @@ func (b *builder) neededFolders(t *target, l linkage) (dirs []string) {
 			toolkit = toolkit || needs.Toolkit
 		}
 		if toolkit {
-			dirs = appendNew(dirs, b.toolchains["cuda"].Info().LibDirs...)
+			dirs = appendNew(dirs, b.facts.LibDirs()...)
 		}
 	}
 	return slices.DeleteFunc(dirs, ofSystem)

@@ -68,7 +68,7 @@ func (b *builder) members(t *target) []string {
 }
 
 func (b *builder) checkCompiler(t *target) {
-	if b.facts.CXX.Path == "" && !(b.build.Reported[toolchain.NoToolkit] && b.facts.CUDAMisses.Attribute == "host_compiler") {
+	if b.facts.CXX.Path == "" && !(b.build.Reported[toolchain.NoToolkit] && b.facts.CUDA.Misses.Attribute == "host_compiler") {
 		b.problems.Errorf(t.Pos, b.facts.CXX.Error, "no compiler to link %s", t.Label)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -30,15 +31,20 @@ type Plan struct {
 func New(p *manifest.Project, f Facts, o Options) Plan {
 	b := &builder{
 		project: p, facts: f, options: o,
-		build: &toolchain.Build{Layout: toolchain.Layout{BuildDir: p.BuildDir}, Root: p.Root, NoSplit: o.NoSplit, RequireSplit: o.RequireSplit,
+		build: &toolchain.Build{Layout: toolchain.Layout{BuildDir: p.BuildDir}, Project: p, NoSplit: o.NoSplit, RequireSplit: o.RequireSplit,
 			Answers: toolchain.Answers{Runs: f.DryRuns}},
-		toolchains: f.Toolchains(p),
+		toolchains: f.Toolchains(),
 		graph:      &graph.Graph{BuildDir: p.BuildDir},
 		targets:    map[string]*target{},
 		bases:      map[string][]*target{},
 	}
 	for language, tc := range b.toolchains {
 		b.lacksCUDA = b.lacksCUDA || language != "cuda" && tc.Info().Missing == ""
+	}
+	for _, d := range f.Drivers() {
+		if host.NativeCPU(d.Flags) {
+			b.native = append(b.native, d.Name)
+		}
 	}
 	b.lacksCUDA = b.lacksCUDA && b.toolchains["cuda"].Info().Missing != ""
 	b.anyDevice = f.AnyStatic() || slices.ContainsFunc(p.Targets, func(t *manifest.Target) bool {

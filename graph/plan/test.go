@@ -72,7 +72,7 @@ func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
 			}
 		}
 	}
-	dirs = appendNew(dirs, f.Toolchains(p)["cuda"].Info().LibDirs...)
+	dirs = appendNew(dirs, f.LibDirs()...)
 	return slices.DeleteFunc(dirs, func(dir string) bool { return ofSystem(dir) || path.Base(dir) == "stubs" })
 }
 

@@ -2,6 +2,8 @@ package toolchain
 
 import (
 	"errors"
+	"regexp"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -81,3 +83,32 @@ func (b *Build) OptedOut(t *Target) error {
 func Unsplit(d *graph.Driver, why error) {
 	d.UnsplitReason, d.Fallback = why.Error(), !errors.As(why, new(OptOut))
 }
+
+// FromClang reports whether the answer is that of a clang, which may depend on option files that
+// the question names absolutely.
+func (q Question) FromClang() bool { return q.Tool != "nvcc" }
+
+// Read returns the answer in the output of a driver, and the device libraries that it names.
+// refused reports that the driver refused with status 0.
+func (q Question) Read(output string) (answer string, libs []string, refused bool) {
+	if !q.FromClang() {
+		return output, nil, false
+	}
+	answer = escapedByte().ReplaceAllString(output, "$1") // as JSON the text must be UTF-8
+	for _, m := range deviceLibRE().FindAllStringSubmatch(answer, -1) {
+		libs = append(libs, m[1])
+	}
+	return answer, libs, refusal().MatchString(answer)
+}
+
+// escapedByte matches hipcc's escape of a byte of a non-ASCII character.
+var escapedByte = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\([^\x00-\x7f])`) })
+
+// refusal matches the start of an error of clang's driver. The driver prints the name that it was
+// called by: clang, and since 17 in Debian clang++-17.
+var refusal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(?:\S*/)?clang(?:\+\+)?(?:-\d+)?: error: `) })
+
+// deviceLibRE matches the device libraries that an answer of clang names.
+var deviceLibRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`"-mlink-builtin-bitcode" "([^"]*)"`)
+})

@@ -243,6 +243,14 @@ func (c Codes) Compiled(mode string) []gencode.Code {
 // Spell lists codes in a message.
 func Spell(list []gencode.Code) string { return strings.Join(CodeNames(list), ", ") }
 
+// Range formats a sorted list of codes; a long one by its first and last element.
+func Range(list []gencode.Code) string {
+	if len(list) > 3 {
+		return fmt.Sprintf("%s to %s", list[0], list[len(list)-1])
+	}
+	return strings.Trim(fmt.Sprint(list), "[]")
+}
+
 // CodeNames returns the names of codes.
 func CodeNames(list []gencode.Code) []string {
 	var s []string

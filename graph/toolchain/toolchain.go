@@ -67,12 +67,19 @@ type Toolchain interface {
 	Reads(Member) (lto, rdc bool)
 }
 
+// Exporter is a Toolchain whose LTO-IR other build tools can link.
+type Exporter interface {
+	// ExportLTO returns the options of a device link for the LTO-IR of t, whichever toolkit compiled
+	// it, and the compiler's options that it was compiled with; nothing where the defaults suffice.
+	ExportLTO(t *Target) (link string, compile []string)
+}
+
 // Build holds what the requests of one plan have in common.
 type Build struct {
 	Layout
-	Root         string // of the project
-	NoSplit      bool   // run compiler drivers unsplit
-	RequireSplit bool   // reject commands that stay unsplit for another reason than the user's choice
+	Project      *manifest.Project
+	NoSplit      bool // run compiler drivers unsplit
+	RequireSplit bool // reject commands that stay unsplit for another reason than the user's choice
 	Answers      Answers
 	Reported     map[string]bool // problems that concern the whole plan, and are reported once
 }
@@ -94,17 +101,20 @@ func (b *Build) Once(problem string) bool {
 func (b *Build) Local(list []string) []string {
 	out := []string{}
 	for _, s := range list {
-		out = append(out, strings.ReplaceAll(s, b.Root+"/", ""))
+		out = append(out, strings.ReplaceAll(s, b.Project.Root+"/", ""))
 	}
 	return out
 }
 
 // Info describes an installed toolchain.
 type Info struct {
+	Language string // of its sources, and its name in manifests: "cuda"
+
 	Code    string // names its device code in messages: "CUDA code"
 	None    string // "no HIP compiler was found"
 	Missing string // why it is not installed; "" if it is
 	Version string
+	Drivers []Driver
 	Emits   []string // kinds of files of modules for its GPUs
 
 	Opt       Levels
@@ -121,7 +131,21 @@ type Info struct {
 	Includes []string // folders of the runtime's headers
 	Defines  []string
 
-	LibDirs []string // folders of the runtime's libraries
+	LibDirs []string       // folders of the runtime's libraries
+	Archs   []gencode.Code // machine code that it makes; nil if unknown
+
+	// The command that prints a file of machine code as text, but for that file; nil if it has none.
+	Disassemble []string
+}
+
+// Driver is a program of a toolchain that actions name among their tools.
+type Driver struct {
+	Tool
+	Name    string   // in actions, and in questions if it is a compiler driver: "hip"
+	Program string   // of a compiler driver, in messages: "hipcc"
+	Of      string   // what it is of, for messages: "CUDA 11.8"
+	Env     []string // further variables of its environment where it answers a question
+	Flags   []string // what the environment adds to each command
 }
 
 // Plan is the result of a request: actions, producers first, and the problems that were found.

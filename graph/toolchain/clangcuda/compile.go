@@ -35,6 +35,8 @@ func (k *Toolchain) major() int {
 // Info implements toolchain.Toolchain.
 func (k *Toolchain) Info() toolchain.Info {
 	i := k.Host.Info()
+	of := "CUDA " + k.Version + ", clang " + k.Clang.Driver.Version
+	i.Drivers = append([]toolchain.Driver{{Tool: k.Clang.Driver, Name: "clang", Program: "clang", Of: of}}, i.Drivers...)
 	i.NoModules = true
 	return i
 }

@@ -2,34 +2,45 @@ package cuda
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Host holds what a toolchain for CUDA finds in the host environment and in the project.
+// Host holds what a toolchain for CUDA finds in the host environment.
 type Host struct {
-	*Toolkit        // nil if none was found
-	Missing  string // why there is no toolkit: what was searched for, where, and what to do
-	Misses   toolchain.Missed
-	Flags    []string // what NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS add to every nvcc command
-	Project  *manifest.Project
+	*Toolkit                  // nil if none was found or none is needed
+	Missing  string           // why there is none: what was searched for, where, and what to do
+	Misses   toolchain.Missed // the attribute of the toolchain block that no toolkit satisfies
+
+	// What NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS add to every nvcc command.
+	Flags []string `json:"-"`
+
+	// Code that the toolkit generates for an empty source, by kind: Makes has its versions.
+	Code map[gencode.Kind]string `json:"-"`
 }
 
 // Info implements toolchain.Toolchain.
 func (h *Host) Info() (i toolchain.Info) {
-	i.Code, i.Opt = "CUDA code", toolchain.HostLevels
+	i.Language, i.Code, i.Opt = "cuda", "CUDA code", toolchain.HostLevels
 	i.Emits = []string{"ptx", "cubin", "fatbin", "ltoir"}
-	if h.Toolkit == nil {
+	if i.Drivers = []toolchain.Driver{{Name: "nvcc", Program: "nvcc"}}; h.Toolkit == nil {
 		i.Missing = "no CUDA toolkit was found. " + h.Missing
 		return i
 	}
-	i.Version, i.Includes, i.LibDirs = h.Version, h.Includes, h.LibDirs
+	i.Drivers = []toolchain.Driver{
+		{Tool: h.NVCC, Name: "nvcc", Program: "nvcc", Of: "CUDA " + h.Version, Flags: h.Flags},
+		{Tool: h.Parts, Name: PartsTool},
+	}
+	i.Version, i.Includes, i.LibDirs, i.Archs = h.Version, h.Includes, h.LibDirs, h.Archs
+	i.Disassemble = []string{path.Join(path.Dir(h.Programs["ptxas"]), "nvdisasm"), "-c"}
 	i.Compiler = modinfo.Tool{Name: "nvcc", Version: h.Version, Build: h.Build, Digest: h.NVCC.ID}
 	i.HostCompiler = modinfo.Tool{Name: path.Base(h.HostCXX.Path), Version: h.HostCXX.Version, Digest: h.HostCXX.ID}
 	return i
@@ -38,19 +49,19 @@ func (h *Host) Info() (i toolchain.Info) {
 // Ready reports whether there is a toolkit, and reports problems with it, at pos if they have no
 // better position.
 func (h *Host) Ready(b *toolchain.Build, p *toolchain.Plan, pos manifest.Pos) bool {
-	block, is := h.Project.Toolchains["cuda"]
+	block, is := b.Project.Toolchains["cuda"]
 	if h.Toolkit == nil {
 		if h.Misses.Attribute != "" && is {
 			pos = block.At(h.Misses.Attribute)
 		}
 		if b.Once(toolchain.NoToolkit) {
-			p.Errorf(pos, h.Missing, "%s", h.none())
+			p.Errorf(pos, h.Missing, "%s", h.none(b))
 		}
 		return false
 	}
 	switch {
 	case b.Reported[toolchain.NoToolkit]:
-	case h.RefusesHost():
+	case h.RefusesHost(b):
 		b.Once(toolchain.NoToolkit)
 		p.Errorf(block.At("host_compiler"), "Name an older one; or, on your own account, give nvcc the flag -allow-unsupported-compiler.", "%s", h.HostFault)
 	case h.Mixed != "":
@@ -61,11 +72,11 @@ func (h *Host) Ready(b *toolchain.Build, p *toolchain.Plan, pos manifest.Pos) bo
 }
 
 // none returns why no CUDA compiler is available.
-func (h *Host) none() string {
+func (h *Host) none(b *toolchain.Build) string {
 	if h.Misses.Truth != "" {
 		return h.Misses.Truth
 	}
-	if c := h.Project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
+	if c := b.Project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
 		return c + " cannot compile CUDA here"
 	}
 	return "no CUDA toolkit was found"
@@ -73,14 +84,14 @@ func (h *Host) none() string {
 
 // RefusesHost reports whether the host compiler of the toolchain block does not work with the
 // toolkit, and neither the flags of some source nor the environment let nvcc use any.
-func (h *Host) RefusesHost() bool {
+func (h *Host) RefusesHost(b *toolchain.Build) bool {
 	if h.HostFault == "" {
 		return false
 	}
 	told := func(flags []string) bool {
 		return slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, "-allow-unsupported-compiler") })
 	}
-	return !told(h.Flags) && !slices.ContainsFunc(h.Project.Targets, func(t *manifest.Target) bool {
+	return !told(h.Flags) && !slices.ContainsFunc(b.Project.Targets, func(t *manifest.Target) bool {
 		return told(t.Flags.NVCC) || slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return told(s.Flags.NVCC) })
 	})
 }
@@ -147,4 +158,28 @@ func (h *Host) CheckLibraries(p *toolchain.Plan, t *toolchain.Target, libDirs, o
 			}
 		}
 	}
+}
+
+// Arithmetic returns the option that makes an LTO link of CUDA 13 compute as cicc did. Its nvlink
+// reads the options that the code records, but ignores three of them (13.0 to 13.5; 11.8 and 12.4
+// do not).
+func Arithmetic(f toolchain.Floats) string {
+	digit := map[bool]int{true: 1}
+	return fmt.Sprintf("-Xnvvm=-ftz=%d,-prec-div=%d,-fma=%d", digit[f.FTZ], digit[f.PrecDiv], digit[f.FMAD])
+}
+
+// ExportLTO implements toolchain.Exporter. The options of a link are those of CUDA 13's nvlink.
+func (h *Host) ExportLTO(t *toolchain.Target) (link string, compile []string) {
+	f := t.FloatOptions()
+	if f == toolchain.DefaultFloats {
+		return "", nil
+	}
+	for i, on := range f.ByName() {
+		compile = append(compile, fmt.Sprintf("-%s=%t", strings.ReplaceAll(toolchain.FloatAttributes[i], "_", "-"), on))
+	}
+	forgotten := toolchain.DefaultFloats
+	if forgotten.PrecSqrt = f.PrecSqrt; f == forgotten || t.LTOFloats != nil && !*t.LTOFloats {
+		return "", compile
+	}
+	return Arithmetic(f), compile
 }

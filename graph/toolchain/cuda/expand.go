@@ -25,7 +25,7 @@ func (h *Host) Expand(r toolchain.ExpandRequest) (x toolchain.Expanded) {
 	default:
 		x.Codes = []gencode.Code{code}
 		if !slices.ContainsFunc(h.Archs, func(a gencode.Code) bool { return a.Num == code.Num && a.Suffix == code.Suffix }) {
-			h.unknownCode(&x.Plan, r.Pos, code)
+			h.unknownCode(r.Build, &x.Plan, r.Pos, code)
 		}
 	}
 	return x
@@ -51,14 +51,14 @@ func expandAll(name string, archs []gencode.Code) []gencode.Code {
 }
 
 // unknownCode reports a code that the compiler does not support.
-func (h *Host) unknownCode(p *toolchain.Plan, pos manifest.Pos, code gencode.Code) {
+func (h *Host) unknownCode(b *toolchain.Build, p *toolchain.Plan, pos manifest.Pos, code gencode.Code) {
 	who, help := "CUDA "+h.Version, "It knows "+toolchain.Spell(h.Archs)+"."
 	if h.Clang != nil {
 		who = fmt.Sprintf("clang %s with CUDA %s", h.Clang.Driver.Version, h.Version)
 	} else if others := releases(code); others != "" {
 		help += " " + others + " it."
 	}
-	if slices.Contains(h.Project.Archs, code) {
+	if slices.Contains(b.Project.Archs, code) {
 		p.Errorf(manifest.Pos{}, help, "--arch %s: %s does not know it", code, who)
 		return
 	}

@@ -3,9 +3,6 @@
 package cuda
 
 import (
-	"regexp"
-	"sync"
-
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
@@ -91,10 +88,6 @@ type Clang struct {
 	Libs     []string       // all device libraries of the toolkit
 }
 
-// IsLibrary reports whether -lNAME is a library of a toolkit. Some toolkits share their folder with
-// the system: Debian's is in /usr/lib/x86_64-linux-gnu.
-func IsLibrary(name string) bool { return libraryRE().MatchString(name) }
-
-var libraryRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(cuda|cudart|cudadevrt|cublas|cublasLt|cufft|cufftw|cufile|cufile_rdma|cuinj64|accinj64|culibos|cupti|curand|cusolver|cusolver_lapack|cusolverMg|cusparse|lapack|metis|npp[a-z]+|nvblas|nvjpeg|nvrtc|nvrtc-builtins|nvToolsExt|nvvm|nvptxcompiler|nvperf_host|nvperf_target|nvJitLink|nvfatbin|nvidia-ml|cudnn[a-z_]*|OpenCL)(_static)?$`)
-})
+// PartsTool is the tool, in keys, of passes that run no host compiler. Another host compiler can
+// affect them only through the texts that they read.
+const PartsTool = "toolkit"

@@ -73,12 +73,14 @@ type Result struct {
 
 // Wanted holds the requirements of a manifest on a toolchain.
 type Wanted struct {
-	Compiler     string // by name or path; "" is the default
-	HostCompiler string // "" selects one that the toolchain supports
-	Version      string // constraint ">= 11.2, < 13", for messages
-	Accepts      manifest.Constraint
-	Missing      string // error if Compiler is not found; "" is a default
-	MissingOf    string // the attribute of the toolchain block that names it
+	Needed    bool                // to compile or link something
+	Headers   bool                // those for GPUs of another vendor are needed
+	Compiler  string              // by name or path; "" is the default
+	Folder    string              // of the toolkit that has the compiler; "" is any
+	Version   string              // constraint ">= 11.2, < 13", for messages
+	Accepts   manifest.Constraint `json:"-"`
+	Missing   string              `json:"-"` // error if Folder has no compiler; "" is a default
+	MissingOf string              // the attribute of the toolchain block that names Folder
 }
 
 // Finder finds tools in one host environment.
@@ -86,6 +88,13 @@ type Finder struct {
 	Host
 	Project string            // its root; relative names of programs start here
 	Env     map[string]string // all variables that facts depend on
+
+	// Names in Env: variables that commands for AMD's GPUs get, and those with options of the
+	// programs that nvcc runs.
+	ForAMD, PassOptions []string
+
+	// That the manifest or a command names; "" selects one that the toolchain supports.
+	HostCompiler string
 
 	// A tool runs programs that are not known: the facts must not be remembered.
 	Unknown bool

@@ -18,19 +18,24 @@ import (
 
 // Toolchain is a HIP compiler for AMD's GPUs.
 type Toolchain struct {
-	*Compiler        // nil if none was found
+	*Compiler        // nil if none was found or none is needed
 	Missing   string // why there is none
+
+	// Folder with HIP's headers for NVIDIA's GPUs; "" if none was found or none is needed.
+	NVIDIAHeaders string
 }
 
 // Info implements toolchain.Toolchain.
 func (k *Toolchain) Info() (i toolchain.Info) {
-	i.Code, i.Tool, i.None = "AMD code", Tool, "no HIP compiler was found"
+	i.Language, i.Code, i.Tool, i.None = Tool, "AMD code", Tool, "no HIP compiler was found"
 	i.Emits = []string{"hsaco", "fatbin", "bitcode"}
 	i.CXX.Error, i.Defines = k.Missing, []string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}
-	if k.Compiler == nil {
+	if i.Drivers = []toolchain.Driver{{Name: Tool, Program: "hipcc"}}; k.Compiler == nil {
 		i.Missing = i.None + ". " + k.Missing
 		return i
 	}
+	i.Drivers[0].Tool, i.Drivers[0].Of = k.Driver, "HIP, clang "+k.Clang.Version
+	i.Drivers[0].Env = slices.Concat(k.Compiler.Env, []string{queryEnv})
 	tool := func(t toolchain.Tool) modinfo.Tool {
 		return modinfo.Tool{Name: path.Base(t.Path), Version: t.Version, Digest: t.ID}
 	}
@@ -113,18 +118,18 @@ func (k *Toolchain) learn(b *toolchain.Build, t *toolchain.Target, whole *graph.
 	if err := b.OptedOut(t); err != nil {
 		return nil, err
 	}
-	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Args: clang.Query(argv, b.Root, whole.Inputs[0], output)}
+	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Args: clang.Query(argv, b.Project.Root, whole.Inputs[0], output)}
 	whole.Work.Driver.DryRunKey = q.Key()
 	passes, err := toolchain.Learn(&b.Answers, q, func(text string) (*Passes, error) {
 		p, err := LearnCompile(text, append(argv[:1:1], q.Args...), codes)
 		if err == nil {
 			// The query has absolute paths; in the project they are relative to its root.
 			for i, f := range p.Flags {
-				p.Flags[i] = strings.ReplaceAll(f, b.Root+"/", "")
+				p.Flags[i] = strings.ReplaceAll(f, b.Project.Root+"/", "")
 			}
 			for _, libs := range p.Libs {
 				for i, l := range libs {
-					libs[i] = strings.TrimPrefix(l, b.Root+"/")
+					libs[i] = strings.TrimPrefix(l, b.Project.Root+"/")
 				}
 			}
 		}

@@ -26,8 +26,8 @@ import (
 // clang 15 runs that one. It fails with "Opaque pointers are only supported in -opaque-pointers
 // mode (Producer: 'LLVM15.0.6' Reader: 'LLVM 14.0.6')", in hipcc as in kbuild.
 
-// QueryEnv makes hipcc print the command that it runs.
-const QueryEnv = "HIPCC_VERBOSE=1"
+// queryEnv makes hipcc print the command that it runs.
+const queryEnv = "HIPCC_VERBOSE=1"
 
 // finder finds one compiler.
 type finder struct {
@@ -37,12 +37,22 @@ type finder struct {
 	link  clang.Steps // of a link of relocatable code
 }
 
-// Find finds and identifies the HIP compiler. variables holds what its commands get of the
-// environment, and what enters their keys, as NAME=VALUE. fault says why there is none.
-func Find(host *find.Finder, want find.Wanted, variables []string) (k *Compiler, fault string) {
+// Find finds and identifies the HIP compiler.
+func (k *Toolchain) Find(host *find.Finder, want find.Wanted) {
+	if want.Needed {
+		k.Compiler, k.Missing = findCompiler(host, want)
+	}
+	if want.Headers {
+		k.NVIDIAHeaders = findHeaders(host)
+	}
+}
+
+// findCompiler finds and identifies the compiler. Its Env holds what its commands get of the
+// environment, and what enters their keys. fault says why there is none.
+func findCompiler(host *find.Finder, want find.Wanted) (k *Compiler, fault string) {
 	// hipcc compiles for NVIDIA wherever it finds an nvcc.
 	env := []string{"HIP_PLATFORM=amd"}
-	for _, name := range variables {
+	for _, name := range host.ForAMD {
 		if v := host.Env[name]; v != "" {
 			env = append(env, name+"="+v)
 		}
@@ -115,8 +125,8 @@ func folders(f *find.Finder) (dirs []string) {
 	return append(append(dirs, "/opt/rocm"), find.NewestFirst(f.Glob("/opt", "rocm-*"))...)
 }
 
-// FindHeaders returns the folder with HIP's headers for NVIDIA's GPUs, or "" if none has them.
-func FindHeaders(f *find.Finder) string {
+// findHeaders returns the folder with HIP's headers for NVIDIA's GPUs, or "" if none has them.
+func findHeaders(f *find.Finder) string {
 	for _, dir := range append(folders(f), "/usr/local", "/usr") {
 		if f.Exists(path.Join(dir, "include/hip/nvidia_detail/nvidia_hip_runtime.h")) {
 			return path.Join(dir, "include")
@@ -145,7 +155,7 @@ func ofROCm(f *find.Finder, env []string, driver string) []string {
 // steps queries the steps of a command for gfx906, which every clang knows.
 func (f *finder) steps(args ...string) clang.Steps {
 	argv := append([]string{f.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
-	return clang.QuerySteps(f.Finder, append(argv, "-o", toolchain.AskOutput), append(slices.Clone(f.Compiler.Env), QueryEnv))
+	return clang.QuerySteps(f.Finder, append(argv, "-o", toolchain.AskOutput), append(slices.Clone(f.Compiler.Env), queryEnv))
 }
 
 // query queries a compile and a link for some GPU, and finds the files that they run. It returns
@@ -318,9 +328,13 @@ func (f *finder) try() {
 }
 
 // Doctor reports the tools that compile HIP targets.
-func (k *Compiler) Doctor() (list []find.Finding) {
+func (k *Toolchain) Doctor(*find.Finder, find.Wanted) (list []find.Finding) {
 	add := func(status, what, text string) {
 		list = append(list, find.Finding{Status: status, What: what, Text: text})
+	}
+	if k.Compiler == nil {
+		add(find.Fails, "HIP compiler", k.Missing)
+		return list
 	}
 	add(find.OK, "HIP compiler", fmt.Sprintf("%s, clang %s at %s", k.Driver.Path, k.Clang.Version, k.Clang.Path))
 	if len(k.Archs) > 0 {

@@ -20,7 +20,7 @@ import (
 // dir. known reports whether compiler is ROCm's script hipcc: that reads only variables that are in
 // keys. The error reports that the environment adds options, or that hipcc may not compile for AMD.
 // Without HIP_PLATFORM, hipcc compiles for NVIDIA if it finds an nvcc and no clang.
-func Launched(f *find.Finder, compiler, dir string) (absent []string, known bool, err error) {
+func (k *Toolchain) Launched(f *find.Finder, compiler, dir string) (absent []string, known bool, err error) {
 	isHipcc := strings.HasPrefix(path.Base(compiler), "hipcc")
 	known = isHipcc && f.Exists(compiler) && f.Exists(path.Join(f.RealDir(compiler), "hipvars.pm"))
 	for _, name := range []string{"HIPCC_COMPILE_FLAGS_APPEND", "HIP_COMPILE_CXX_AS_HIP"} {

@@ -21,7 +21,7 @@ type Toolchain struct{ cuda.Host }
 
 // ready is cuda.Host.Ready, and checks the flags of the environment.
 func (k *Toolchain) ready(b *toolchain.Build, p *toolchain.Plan, pos manifest.Pos) bool {
-	if k.Toolkit != nil && !b.Reported[toolchain.NoToolkit] && !k.RefusesHost() {
+	if k.Toolkit != nil && !b.Reported[toolchain.NoToolkit] && !k.RefusesHost(b) {
 		for _, f := range k.Flags {
 			why, help := manifest.LostNVCC(f)
 			if IsTime(f) {

@@ -6,16 +6,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 )
 
-// Doctor reports whether the toolkit k that a build would use is complete, and which others are
+// Doctor reports whether the toolkit that a build would use is complete, and which others are
 // installed.
-func Doctor(host *find.Finder, want find.Wanted, k *cuda.Toolkit) (list []find.Finding) {
-	f := finder{Finder: host, Wanted: want, Toolkit: k}
+func (k *Toolchain) Doctor(host *find.Finder, want find.Wanted) (list []find.Finding) {
+	if k.Toolkit == nil {
+		return []find.Finding{{Status: find.Fails, What: "CUDA toolkit", Text: k.Missing}}
+	}
+	f := finder{Finder: host, Wanted: want, Toolkit: k.Toolkit}
 	add := func(status, what, text string) {
 		list = append(list, find.Finding{Status: status, What: what, Text: text})
 	}
@@ -36,7 +38,7 @@ func Doctor(host *find.Finder, want find.Wanted, k *cuda.Toolkit) (list []find.F
 	if len(k.Archs) == 0 {
 		add(find.Fails, "GPU code", k.NVCC.Path+" --list-gpu-code names none; install the toolkit anew.")
 	} else {
-		add(find.OK, "GPU code", Range(k.Archs))
+		add(find.OK, "GPU code", toolchain.Range(k.Archs))
 	}
 	for _, part := range k.Lacks {
 		add(find.Fails, part, "is missing from the toolkit; install it whole (on Debian and Ubuntu: apt install --reinstall nvidia-cuda-toolkit nvidia-cuda-dev).")
@@ -120,12 +122,4 @@ func (f *finder) unsplit() string {
 		return err.Error()
 	}
 	return ""
-}
-
-// Range formats a sorted list of codes; a long one by its first and last element.
-func Range(list []gencode.Code) string {
-	if len(list) > 3 {
-		return fmt.Sprintf("%s to %s", list[0], list[len(list)-1])
-	}
-	return strings.Trim(fmt.Sprint(list), "[]")
 }

@@ -67,12 +67,15 @@ func Query(argv []string, source, output, depfile string) []string {
 	return question
 }
 
+// flagVariables add options to each nvcc command.
+var flagVariables = []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
+
 // QueryEnviron returns the environment of a query. Options in the variables of nvcc are converted
 // as Query converts arguments.
 func QueryEnviron(env []string) []string {
 	env = slices.Clone(env)
 	for i, e := range env {
-		if name, flags, _ := strings.Cut(e, "="); name == "NVCC_PREPEND_FLAGS" || name == "NVCC_APPEND_FLAGS" {
+		if name, flags, _ := strings.Cut(e, "="); slices.Contains(flagVariables, name) {
 			env[i] = name + "=" + strings.Join(withoutRun(strings.Fields(flags)), " ")
 		}
 	}

@@ -75,14 +75,6 @@ func tooMuchShared(a *graph.Action, output string) (faults []toolchain.Fault) {
 	return faults
 }
 
-// Arithmetic returns the option that makes an LTO link of CUDA 13 compute as cicc did. Its nvlink
-// reads the options that the code records, but ignores three of them (13.0 to 13.5; 11.8 and 12.4
-// do not).
-func Arithmetic(f toolchain.Floats) string {
-	digit := map[bool]int{true: 1}
-	return fmt.Sprintf("-Xnvvm=-ftz=%d,-prec-div=%d,-fma=%d", digit[f.FTZ], digit[f.PrecDiv], digit[f.FMAD])
-}
-
 // Fault is a message of nvlink that means that the linked program lacks code, whatever the exit
 // status.
 type Fault struct {

@@ -24,16 +24,6 @@ import (
 // library folder than it has: pip's 13.0 names lib64, and has lib. Where Debian's 11.8 is installed
 // too, such a toolkit is linked with the runtime of 11.8 without a warning.
 
-// Found is an installed toolkit, or why there is none.
-type Found struct {
-	*cuda.Toolkit
-	Error  string // what was searched for, where, and what to do
-	Misses toolchain.Missed
-
-	// Code that the toolkit generates for an empty source, by kind.
-	Code map[gencode.Kind]string
-}
-
 // finder finds one toolkit.
 type finder struct {
 	*find.Finder
@@ -49,17 +39,23 @@ const installs = `Or have kbuild install one, without root: give toolchain "cuda
 	`from = "pypi", and run kbuild toolkit lock and kbuild toolkit install.`
 
 // Find finds and identifies the CUDA toolkit.
-func Find(host *find.Finder, want find.Wanted) Found {
-	f := finder{Finder: host, Wanted: want, Toolkit: &cuda.Toolkit{}}
-	if missing := f.find(); missing.Error != "" {
-		return missing
+func (k *Toolchain) Find(host *find.Finder, want find.Wanted) {
+	if want.Folder != "" {
+		want.Compiler = want.Folder + "/bin/nvcc"
+		if want.Missing == "" {
+			want.MissingOf, want.Missing = "path", "path is the folder of a CUDA toolkit, and there is no "+want.Compiler+"."
+		}
 	}
-	return Found{Toolkit: f.Toolkit, Code: f.code}
+	f := finder{Finder: host, Wanted: want, Toolkit: &cuda.Toolkit{}}
+	if k.Host = f.find(); k.Missing == "" {
+		k.Toolkit, k.Code = f.Toolkit, f.code
+	}
 }
 
-func (f *finder) find() (none Found) {
-	fail := func(format string, args ...any) Found {
-		none.Error = fmt.Sprintf(format, args...)
+// find finds the toolkit, or returns why there is none.
+func (f *finder) find() (none cuda.Host) {
+	fail := func(format string, args ...any) cuda.Host {
+		none.Missing = fmt.Sprintf(format, args...)
 		return none
 	}
 	places, looked := f.places(false)
@@ -67,9 +63,9 @@ func (f *finder) find() (none Found) {
 	switch {
 	case i >= 0:
 		f.NVCC.Path = places[i]
-	case f.Missing != "":
+	case f.Wanted.Missing != "":
 		none.Misses = toolchain.Missed{Attribute: f.MissingOf, Truth: "the CUDA toolkit that the manifest names is not here"}
-		return fail("%s", f.Missing)
+		return fail("%s", f.Wanted.Missing)
 	case f.Compiler != "" && !find.IsClang(f.Compiler):
 		none.Misses = toolchain.Missed{Attribute: "compiler", Truth: "there is no " + f.Compiler}
 		return fail("Name an nvcc that is here, or remove compiler: kbuild looks in CUDA_HOME, PATH and /usr/local/cuda then.")
@@ -117,7 +113,7 @@ func (f *finder) find() (none Found) {
 			f.Lacks = append(f.Lacks, part)
 		}
 	}
-	return Found{}
+	return cuda.Host{}
 }
 
 // places returns the paths where an nvcc may be, in order, and the same for messages; only the
@@ -585,7 +581,7 @@ func (f *finder) tryFloats() cuda.LTOFloats {
 		return cuda.FloatsKept
 	case !strings.Contains(ptx, "fma.rn.f32"):
 		return cuda.FloatsUntried
-	case strings.Contains(link(Arithmetic(toolchain.Floats{FTZ: true, PrecDiv: true})), kept):
+	case strings.Contains(link(cuda.Arithmetic(toolchain.Floats{FTZ: true, PrecDiv: true})), kept):
 		return cuda.FloatsTold
 	}
 	return cuda.FloatsLost

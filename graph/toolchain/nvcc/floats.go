@@ -103,7 +103,7 @@ func (k *Toolchain) arithmetic(b *toolchain.Build, p *toolchain.Plan, t *toolcha
 	if k.LTOFloats == cuda.FloatsUntried && t.LTOFloats == nil {
 		return nil // nvlink up to 12.4 rejects the option
 	}
-	return []string{Arithmetic(f)}
+	return []string{cuda.Arithmetic(f)}
 }
 
 // checkLTO rejects inputs whose floating-point options differ. nvlink would refuse them too, but

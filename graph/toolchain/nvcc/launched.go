@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 )
 
@@ -34,8 +35,34 @@ func refused(argv []string) error {
 // filesOfPasses matches parts of options by which passes write files.
 var filesOfPasses = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`list|xref|output|file|embedded`) })
 
-// PlainFlags returns an error if flags of the environment name files or a compiler.
-func PlainFlags(flags []string) error {
+// Launched returns an error if options of the environment name files or a compiler. known reports
+// that compiler is a script that only starts another program with all its arguments, as Debian's
+// nvcc is.
+func (k *Toolchain) Launched(f *find.Finder, compiler, dir string) (absent []string, known bool, err error) {
+	if file, _ := f.Stat(compiler); file.Script {
+		text, err := f.Read(compiler)
+		known = err == nil && starterRE().Match(text)
+	}
+	for _, name := range f.PassOptions {
+		value := f.Env[name]
+		if strings.ContainsAny(value, "@$`") || strings.Contains(value, "optf") || strings.Contains(value, "options-file") {
+			return nil, known, fmt.Errorf("%s names a file of options", name)
+		}
+	}
+	for _, name := range flagVariables {
+		if err := plainFlags(strings.Fields(f.Env[name])); err != nil {
+			return nil, known, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil, known, nil
+}
+
+var starterRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^([ \\t]*(#.*|exec /[^ $`\"'\\\\;|&<>()\\n]+ \"\\$@\")?[ \\t]*(\\n|$))*$")
+})
+
+// plainFlags returns an error if flags of the environment name files or a compiler.
+func plainFlags(flags []string) error {
 	if len(flags) == 0 {
 		return nil
 	}

@@ -188,7 +188,7 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 	a := s.Action(kind, s.argv(pass, program), outputs...)
 	s.follows(a, pass)
 	if program != s.HostCXX.Path {
-		a.Tools = []string{Toolkit}
+		a.Tools = []string{cuda.PartsTool}
 	}
 	a.Work.Pass.UnkeyedPaths = s.Source()
 	if s.Named != "" {

@@ -160,10 +160,6 @@ func Preprocesses(text string) (argvs [][]string, err error) {
 	return argvs, nil
 }
 
-// Toolkit is the tool, in keys, of passes that run no host compiler. Another host compiler can
-// affect them only through the texts that they read.
-const Toolkit = "toolkit"
-
 // Programs lists the programs of a toolkit that nvcc runs.
 var Programs = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
 

@@ -12,7 +12,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // Compilers lists the names of compilers whose command lines kbuild plans. More names, such as
@@ -64,16 +63,13 @@ func ReadCommand(
 func (in *Installed) Command(
 	r toolchain.CommandRequest, cxx toolchain.Tool,
 ) (p toolchain.PlannedCommand, questions []toolchain.Question) {
-	language := r.Command.Tool
-	if language == "nvcc" {
-		language = "cuda"
+	for _, tc := range in.toolchains() {
+		if planner, is := tc.(toolchain.Commander); is && tc.Info().Drivers[0].Name == r.Command.Tool {
+			p = planner.Command(r)
+			return p, r.Answers.Questions
+		}
 	}
-	if planner, is := in.Toolchains(&manifest.Project{})[language].(toolchain.Commander); is {
-		p = planner.Command(r)
-	} else {
-		p = hostCommand(r, cxx)
-	}
-	return p, r.Answers.Questions
+	return hostCommand(r, cxx), nil
 }
 
 // hostCommand plans the compile of a C or C++ source, which is one action.

@@ -3,75 +3,129 @@
 package vendors
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/clangcuda"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
+
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Installed holds the compilers of device code that were found, as part of the planner's facts.
+// Installed holds the toolchains as found on this machine, as part of the planner's facts.
 type Installed struct {
-	CUDA       *cuda.Toolkit    // nil if none was found or none is needed
-	CUDAError  string           // why CUDA is nil: what was searched for, where, and what to do
-	CUDAMisses toolchain.Missed // the attribute of the toolchain block that no toolkit satisfies
-	HIP        *hip.Compiler    // nil if none was found or none is needed
-	HIPError   string           // why HIP is nil
+	CUDA nvcc.Toolchain
+	HIP  hip.Toolchain
+}
 
-	// Folder with HIP's headers for NVIDIA's GPUs; "" if none was found or none is needed.
-	HIPHeaders string
+// vendors returns the toolchains: a new one needs a field above, and a line here.
+func (in *Installed) vendors() []vendor {
+	return []vendor{
+		&in.CUDA,
+		&in.HIP,
+	}
+}
 
-	// What NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS add to every nvcc command.
-	NVCCFlags []string
+// vendor is a toolchain that finds itself. It is empty until Find.
+type vendor interface {
+	toolchain.Toolchain
+
+	// Find sets what of the toolchain is installed, or why it is not.
+	Find(*find.Finder, find.Wanted)
+
+	// Doctor reports what a build would use, with a fix for each fault.
+	Doctor(*find.Finder, find.Wanted) []find.Finding
+
+	// Launched returns paths that must stay absent for a launched command of compiler, which runs
+	// in dir. known reports that compiler, a script, reads only variables that are in keys. The
+	// error is the reason why the command passes through.
+	Launched(f *find.Finder, compiler, dir string) (absent []string, known bool, err error)
+}
+
+// toolchains returns the toolchains that compile. For CUDA that may be a clang.
+func (in *Installed) toolchains() (list []toolchain.Toolchain) {
+	for _, v := range in.vendors() {
+		list = append(list, v)
+	}
+	if in.CUDA.Toolkit != nil && in.CUDA.Clang != nil {
+		list[0] = &clangcuda.Toolchain{Host: in.CUDA.Host, NVCC: &in.CUDA}
+	}
+	return list
 }
 
 // Toolchains returns the toolchains, by the language of the sources that they compile.
-func (in *Installed) Toolchains(p *manifest.Project) map[string]toolchain.Toolchain {
-	k := cuda.Host{Toolkit: in.CUDA, Missing: in.CUDAError, Misses: in.CUDAMisses, Flags: in.NVCCFlags, Project: p}
-	toolchains := map[string]toolchain.Toolchain{
-		"cuda":   &nvcc.Toolchain{Host: k},
-		hip.Tool: &hip.Toolchain{Compiler: in.HIP, Missing: in.HIPError},
-	}
-	if in.CUDA != nil && in.CUDA.Clang != nil {
-		toolchains["cuda"] = &clangcuda.Toolchain{Host: k, NVCC: toolchains["cuda"]}
+func (in *Installed) Toolchains() map[string]toolchain.Toolchain {
+	toolchains := map[string]toolchain.Toolchain{}
+	for _, tc := range in.toolchains() {
+		toolchains[tc.Info().Language] = tc
 	}
 	return toolchains
+}
+
+// Drivers returns the programs of the toolchains.
+func (in *Installed) Drivers() (list []toolchain.Driver) {
+	for _, tc := range in.toolchains() {
+		list = append(list, tc.Info().Drivers...)
+	}
+	return list
+}
+
+// Driver returns the compiler driver among some tools of an action.
+func (in *Installed) Driver(tools ...string) (d toolchain.Driver) {
+	for _, d := range in.Drivers() {
+		if d.Program != "" && slices.Contains(tools, d.Name) {
+			return d
+		}
+	}
+	return d
 }
 
 // Tools returns the tools of the toolchains, by the names that actions use for them.
 func (in *Installed) Tools() map[string]toolchain.Tool {
 	tools := map[string]toolchain.Tool{}
-	if in.CUDA != nil {
-		tools["nvcc"], tools[nvcc.Toolkit] = in.CUDA.NVCC, in.CUDA.Parts
-		if in.CUDA.Clang != nil {
-			tools["clang"] = in.CUDA.Clang.Driver
+	for _, d := range in.Drivers() {
+		if d.Tool != (toolchain.Tool{}) {
+			tools[d.Name] = d.Tool
 		}
-	}
-	if in.HIP != nil {
-		tools[hip.Tool] = in.HIP.Driver
 	}
 	return tools
 }
 
-// Driver returns the name and the version of an action's compiler, for messages.
-func (in *Installed) Driver(a *graph.Action) string {
-	if slices.Contains(a.Tools, hip.Tool) {
-		return "HIP, clang " + in.HIP.Clang.Version + ": hipcc"
+// LibDirs returns the folders of the runtimes' libraries.
+func (in *Installed) LibDirs() (dirs []string) {
+	for _, tc := range in.toolchains() {
+		dirs = append(dirs, tc.Info().LibDirs...)
 	}
-	if clang := in.CUDA.Clang; clang != nil && slices.Contains(a.Tools, "clang") {
-		return "CUDA " + in.CUDA.Version + ", clang " + clang.Driver.Version + ": clang"
-	}
-	return "CUDA " + in.CUDA.Version + ": nvcc"
+	return dirs
 }
 
-// Program returns the program of a tool, for messages.
-func Program(tool string) string {
-	return map[string]string{"nvcc": "nvcc", hip.Tool: "hipcc", "clang": "clang"}[tool]
+// QueryEnv returns the complete environment of a tool that answers queries. env is that of commands.
+func (in *Installed) QueryEnv(tool string, env []string) []string {
+	return append(nvcc.QueryEnviron(env), in.Driver(tool).Env...)
+}
+
+// QuerySource is the source in questions; it must exist.
+const QuerySource = clang.QuerySource
+
+// Fingerprint returns a fingerprint of all that the answer of a driver depends on besides the
+// query. It covers the tools by content, and the environment variables that can change an answer.
+func (in *Installed) Fingerprint(keyEnv []string) string {
+	var about []string
+	for _, d := range in.Drivers() {
+		if d.Program != "" && d.Path != "" {
+			about = append(append(about, d.Name, d.Path, d.ID), d.Env...)
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(about, keyEnv), "\x00")))
+	return fmt.Sprintf("%x", sum[:12])
 }
 
 // Flags returns the extra options of a target or a source as the manifest of a module has them.
@@ -104,8 +158,8 @@ func (in *Installed) Translate(t *manifest.Target) *manifest.Target {
 			s.Language = "cuda"
 		}
 	}
-	if in.HIPHeaders != "" && in.HIPHeaders != systemHeaders {
-		cuda.PrivateIncludes = append(slices.Clone(t.PrivateIncludes), in.HIPHeaders)
+	if in.HIP.NVIDIAHeaders != "" && in.HIP.NVIDIAHeaders != systemHeaders {
+		cuda.PrivateIncludes = append(slices.Clone(t.PrivateIncludes), in.HIP.NVIDIAHeaders)
 	}
 	return &cuda
 }
@@ -116,7 +170,7 @@ const systemHeaders = "/usr/include"
 // CheckHeaders reports missing headers of translated sources once, unless the manifest names
 // folders that may have them. t is the target as written.
 func (in *Installed) CheckHeaders(b *toolchain.Build, d *toolchain.Diagnostics, t *manifest.Target) {
-	if in.HIPHeaders != "" || !t.HIPForNVIDIA() || len(t.Includes)+len(t.PrivateIncludes) > 0 || !b.Once(toolchain.NoCompiler) {
+	if in.HIP.NVIDIAHeaders != "" || !t.HIPForNVIDIA() || len(t.Includes)+len(t.PrivateIncludes) > 0 || !b.Once(toolchain.NoCompiler) {
 		return
 	}
 	d.Errorf(t.Sources[0].Pos, `Looked for hip/nvidia_detail in the include folders of ROCM_PATH, HIP_PATH, /opt/rocm and /usr. Install them (Debian and Ubuntu: apt install libamdhip64-dev; `+
