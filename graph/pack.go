@@ -39,7 +39,7 @@ func (p *Packed) sections() ([]*[]number, []*[]byte) {
 		&p.makers, &p.paths, &p.offsets, &p.actions}, []*[]byte{&p.flags, &p.text, &p.blob, &p.meta}
 }
 
-const packMagic = "kbuild graph 8\r\n"
+const packMagic = "kbuild graph 9\r\n"
 
 // Flags of actions.
 const (

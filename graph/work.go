@@ -18,7 +18,23 @@ type Work struct {
 	Link    *Link    // of a device link
 	Test    *TestRun // of a test
 	Collect *Collect // of a command with dynamic outputs
+
+	Container Container // of the kind Join
 }
+
+// Container identifies how an object holds its device code.
+type Container int32
+
+const (
+	NVCCFatbin   Container = iota // a fatbin, as nvcc puts it into host code
+	ClangFatbin                   // a fatbin, as clang does
+	ClangBundle                   // a bundle of HIP
+	ClangOffload                  // relocatable code of clang's new offload driver
+)
+
+// Placeholder is in the place of device code while clang compiles host code. No program has this
+// literal, see fatbin.ClangPlace.
+const Placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
 
 // Driver returns that of a's work, or an empty one.
 func (a *Action) Driver() Driver { return valueOf(a.Work.Driver) }
@@ -45,6 +61,7 @@ func valueOf[T any](p *T) (t T) {
 type Response struct {
 	From int
 	Flag string
+	List bool // the path is in a list, whose elements may be quoted: see toolchain.ListWord
 }
 
 // KeepFolder is a folder of its own that a command writes to. Files in it become the outputs, in
@@ -112,6 +129,10 @@ type CompilerPass struct {
 	WithoutSystem bool   // FilesOutput omits headers of the system
 	DepfileOutput string // output that is a copy of the dependency file
 
+	// Output that registers kernels and variables, which the host code includes. It names itself in
+	// line markers, where the executor writes StubName.
+	Stub string
+
 	Staged []StagedFile // files that the executor writes to a folder of the action's own
 
 	// Debug information records the paths of the staged files during the run.
@@ -127,6 +148,9 @@ type CompilerPass struct {
 // StageDir is the placeholder in argv and in staged texts for the folder of CompilerPass.Staged:
 // "<stage>/kernels.stub.c".
 const StageDir = "<stage>"
+
+// StubName is the name of each CompilerPass.Stub where it is staged.
+const StubName = "kernels.stub.c"
 
 // StagedFile is a file of CompilerPass.Staged. It is Text, the content of the file From, or a link to Link,
 // which is part of a tool of the action.

@@ -10,9 +10,12 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // Compilers and linkers can drop device code and exit with status 0. A link ignores objects of
@@ -88,4 +91,24 @@ func spellCodes(codes []gencode.Code) string {
 		s = append(s, c.String())
 	}
 	return strings.Join(s, ", ")
+}
+
+// Unlinked reports which module does not link for which GPU. If nvlink names the missing
+// symbols, it adds what to do.
+func Unlinked(a *graph.Action, printed string, err error) error {
+	var missing []string
+	for _, f := range vendors.Explain(a, printed) {
+		if f.Kind == toolchain.Undefined {
+			missing = append(missing, modules.Readable(f.Names[0]))
+		}
+	}
+	slices.Sort(missing)
+	missing = slices.Compact(missing)
+	arch := strings.Join(a.Archs, ", ")
+	if missing == nil {
+		return fmt.Errorf("%s does not link for %s: %w", a.Target, arch, err)
+	}
+	return fmt.Errorf("%s does not link for %s: nothing defines %s; add the module that does to its "+
+		"deps (%s), or name it in late_bound if the program brings it when it links at run time",
+		a.Target, arch, strings.Join(missing, ", "), a.Pos)
 }

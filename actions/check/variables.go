@@ -14,6 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // In mode whole, nvcc compiles `extern __constant__ int c[4];` as a definition. Each file then has
@@ -52,17 +53,17 @@ var registersRE = sync.OnceValue(func() *regexp.Regexp {
 // cudaObject is an object that nvcc's passes built, with the cicc commands for it.
 type cudaObject struct {
 	file string
-	host *graph.Action   // the command whose stub the host code includes
-	ptx  []*graph.Action // one for each architecture
+	host *graph.Action // the command whose stub the host code includes
+	ptx  []string      // one for each architecture
 }
 
 // Build answers the queries of the check about a build.
 type Build interface {
 	// Maker returns the action that writes a file, or nil.
 	Maker(file string) *graph.Action
-	// PassOutput returns the content of a pass's output with a suffix, or nil if no store has it.
-	// It may write to the file temp.
-	PassOutput(ctx context.Context, a *graph.Action, suffix, temp string) []byte
+	// PassOutput returns the content of an output of a pass, or nil if no store has it. It may write
+	// to the file temp.
+	PassOutput(ctx context.Context, output, temp string) []byte
 }
 
 // variableCheck checks the variables of all files in a link of host code.
@@ -82,7 +83,7 @@ func Variables(ctx context.Context, b Build, root string, a *graph.Action, temp 
 	}
 	declarers, definers := map[string][]*cudaObject{}, map[string][]*cudaObject{}
 	for _, o := range objects {
-		for _, m := range registersRE().FindAllSubmatch(c.PassOutput(ctx, o.host, ".stub.c", c.temp), -1) {
+		for _, m := range registersRE().FindAllSubmatch(c.PassOutput(ctx, o.host.Pass().Stub, c.temp), -1) {
 			switch name := string(m[1]); {
 			case string(m[2]) == "0":
 				definers[name] = append(definers[name], o)
@@ -132,14 +133,14 @@ func (c variableCheck) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 			return
 		}
 		seen[file] = true
-		switch {
+		switch stub := a.Pass().Stub; {
 		case !a.Intermediate:
 			o = &cudaObject{file: file}
 		case a.Kind != graph.CICC:
-		case strings.HasSuffix(file, ".ptx"):
-			o.ptx = append(o.ptx, a)
-		default:
+		case file == stub || file == toolchain.Canonical(stub):
 			o.host = a
+		default:
+			o.ptx = append(o.ptx, file)
 		}
 		for _, in := range a.Inputs {
 			follow(in, o)
@@ -157,9 +158,9 @@ func (c variableCheck) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 // uses reports whether code of an object refers to a variable by its name on the device.
 func (c variableCheck) uses(ctx context.Context, o *cudaObject, name string) bool {
 	mention := regexp.MustCompile(`(?:^|[^\w$%.])` + regexp.QuoteMeta(name) + `(?:[^\w$]|$)`)
-	for _, cicc := range o.ptx {
+	for _, ptx := range o.ptx {
 		// debug information names all variables
-		code, _, _ := strings.Cut(string(c.PassOutput(ctx, cicc, ".ptx", c.temp)), "\n\t.section")
+		code, _, _ := strings.Cut(string(c.PassOutput(ctx, ptx, c.temp)), "\n\t.section")
 		if len(mention.FindAllStringIndex(code, 2)) > 1 { // more than its declaration
 			return true
 		}

@@ -20,7 +20,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // capture returns the record of what the command wrote and read. stable is false if an input
@@ -122,7 +121,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		canon := slices.IndexFunc(a.Pass().CanonicalForms, func(t graph.CanonicalForm) bool {
 			return t.Raw == o
 		})
-		stub := strings.HasSuffix(o, ".stub.c")
+		stub := o == a.Pass().Stub
 		code := writes == graph.FormHost && i == 0
 		if !raw && canon < 0 && !stub && !code {
 			continue
@@ -140,7 +139,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
 		case stub: // a stub names itself in line markers
 			itself := []byte(dir.relative().output(i, o))
-			text, changed = bytes.ReplaceAll(text, itself, []byte(nvcc.StubName)), true
+			text, changed = bytes.ReplaceAll(text, itself, []byte(graph.StubName)), true
 		}
 		if err := c.finish(a, dir, m, o, text, changed); err != nil {
 			return m, err

@@ -21,9 +21,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/cuda"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // Command is a command of an action that is ready to run: its arguments have temporary names for
@@ -36,6 +35,7 @@ type Command struct {
 	r        *Runner
 	dir      scratch
 	response *graph.Response // nil: Argv is never moved to a response file
+	refs     hostRefs
 }
 
 // Remote runs commands on other machines: see actions/remote and sched.Runner.
@@ -53,76 +53,65 @@ type Remote interface {
 // ErrLost is the error of a remote command whose end says nothing about its action.
 var ErrLost = errors.New("it was lost on another machine")
 
-// command runs argv as a process of a, locally or remotely, and parses its output. functions are
-// those that ptxas reported.
-func (r *Runner) command(
+// prepare returns the command argv of a, which writes to dir. It restores the files that the command
+// reads.
+func (r *Runner) prepare(
 	ctx context.Context, a *graph.Action, argv []string, dir scratch,
-) (res sched.Result, functions []nvcc.Function) {
+) (c *Command, err error) {
 	if err := r.materialize(ctx, a, argv); err != nil {
-		return failed(err), nil
+		return nil, err
 	}
 	if err := stage(r.Root, a, dir); err != nil {
-		return failed(err), nil
+		return nil, err
 	}
-	refs := refsArgv{argv: argv, shown: a.Argv}
+	refs := hostRefs{argv: argv, shown: a.Argv}
 	if a.Link().HostRefs != "" {
-		if err := refs.addHostRefs(r.Root, a, dir); err != nil {
-			return failed(err), nil
+		if err := refs.add(r.Root, a, dir); err != nil {
+			return nil, err
 		}
 	}
-	c, err := r.newCommand(a, refs.argv, dir)
-	if err != nil {
+	c, err = r.newCommand(a, refs.argv, dir)
+	if err == nil {
+		c.refs = refs
+	}
+	return c, err
+}
+
+// result returns the result of the command c of a, which has run; err is why it did not. functions
+// are those that ptxas reported.
+func (r *Runner) result(
+	a *graph.Action, c *Command, out run.Result, err error,
+) (res sched.Result, functions []cache.Function) {
+	if c == nil {
 		return failed(err), nil
 	}
-	var out run.Result
-	if dir.local != nil {
-		out, err = r.Remote.Run(ctx, c, dir.local)
-	} else {
-		out, err = c.Run(ctx)
-	}
 	if discover.IsTraced(a) && discover.TellsUser(a) {
-		out.Output = append(out.Output, r.discovery.Trace(dir.traceFile()).Rest...)
+		out.Output = append(out.Output, r.discovery.Trace(c.dir.traceFile()).Rest...)
 	}
-	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown,
+	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: c.refs.shown,
 		Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS, Worker: out.Worker}
 	if err != nil {
 		res.Status, res.Err = sched.Failed, err
 		return res, nil
 	}
-
 	printed := string(out.Output)
-	if refs.from != "" { // the user knows another name
-		printed = strings.ReplaceAll(printed, refs.from, refs.to)
+	if c.refs.from != "" { // the user knows another name
+		printed = strings.ReplaceAll(printed, c.refs.from, c.refs.to)
 	}
-	printed = dir.removeFrom(printed, r.Root, r.Graph.BuildDir, a)
-	rest, functions := nvcc.ReadPTXAS(printed)
-	if a.Pass().ResourceUsage {
-		printed = rest
+	printed = c.dir.removeFrom(printed, r.Root, r.Graph.BuildDir, a)
+	failure := exitError(out)
+	if failure != nil && diskFull(r.State) {
+		failure = fmt.Errorf("%w: the disk of the build tree is full, or almost", failure)
 	}
-	var faults []nvcc.Fault // nvlink drops code with status 0
-	if a.Work.Link != nil {
-		printed, faults = nvcc.ReadNVLink(printed, a.Link().NonLTO)
-	}
+	printed, functions, err = vendors.ReadOutput(a, printed, failure)
 	printed = run.Shorten(printed, run.DefaultOutput)
 	res.Output = []byte(printed)
 	switch {
 	case a.Work.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
-		res.Status, res.Err = sched.Failed, fmt.Errorf("nvlink printed more than kbuild can check "+
+		err = fmt.Errorf("nvlink printed more than kbuild can check "+
 			"(%d bytes more): it exits with 0 even if it drops code, and only its messages say so",
 			out.LeftOut)
-		return res, nil
-	case exitError(out) != nil:
-		err = exitError(out)
-		if diskFull(r.State) {
-			err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
-		}
-		if a.Work.Link != nil {
-			err = check.LinkFailure(a, printed, err)
-		}
-	case len(faults) > 0:
-		err = check.DroppedCode(a, faults)
-	}
-	if err != nil && a.Link().Check && (out.ExitCode != 0 || len(faults) > 0) {
+	case err != nil && a.Link().Check:
 		err = check.Unlinked(a, printed, err)
 	}
 	if err != nil {
@@ -330,7 +319,8 @@ func (c *Command) Names(i int) bool {
 // newCommand returns the command of a with the arguments argv, with temporary names for the files
 // that it writes. An in-place command writes the outputs themselves.
 func (r *Runner) newCommand(a *graph.Action, argv []string, dir scratch) (*Command, error) {
-	c := &Command{r.buildTree, a, slices.Clone(argv), r, dir, a.Work.Response}
+	c := &Command{buildTree: r.buildTree, Action: a, Argv: slices.Clone(argv), r: r, dir: dir,
+		response: a.Work.Response}
 	rel := dir.relative()
 	if a.Pass().EmptyCwd {
 		rel = dir
@@ -412,7 +402,7 @@ func (c *Command) respond() ([]string, error) {
 		return nil, fmt.Errorf("writing a response file: %w", err)
 	}
 	name := c.dir.relative().file("args.rsp")
-	if rsp.Flag == cuda.OptionsFile.Flag {
+	if rsp.List {
 		name = toolchain.ListWord(name)
 	}
 	return append(c.Argv[:rsp.From:rsp.From], rsp.Flag+name), nil
@@ -473,17 +463,17 @@ func (r reading) has(file string) bool {
 		slices.ContainsFunc(r.argv, func(arg string) bool { return strings.Contains(arg, file) })
 }
 
-// refsArgv is the command of a device link that keeps what plain host code refers to.
-type refsArgv struct {
+// hostRefs is the command of a device link that keeps what plain host code refers to.
+type hostRefs struct {
 	argv  []string
 	shown []string // the command as a user could run it
 	// the object with added names, and the one that it replaces, as commands see them
 	from, to string
 }
 
-// addHostRefs adds the names that plain host code refers to, to the first input that can take
+// add adds the names that plain host code refers to, to the first input that can take
 // them. If no input can, the link keeps everything.
-func (v *refsArgv) addHostRefs(root string, a *graph.Action, dir scratch) error {
+func (v *hostRefs) add(root string, a *graph.Action, dir scratch) error {
 	text, err := regular.Read(cache.Absolute(root, a.Link().HostRefs))
 	if err != nil {
 		return fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
@@ -524,14 +514,6 @@ func (v *refsArgv) addHostRefs(root string, a *graph.Action, dir scratch) error 
 		}
 		return nil
 	}
-	v.argv, v.shown = keepAll(a, v.argv), keepAll(a, a.Argv)
+	v.argv, v.shown = vendors.KeepAll(v.argv), vendors.KeepAll(a.Argv)
 	return nil
-}
-
-// keepAll returns the command of a device link that removes nothing.
-func keepAll(a *graph.Action, argv []string) []string {
-	if at := slices.Index(argv, "-dlink") + 1; at > 0 { // by nvcc
-		return slices.Insert(slices.Clone(argv), at, "-Xnvlink", nvcc.KeepAll)
-	}
-	return slices.Insert(slices.Clone(argv), 1, nvcc.KeepAll)
 }

@@ -50,12 +50,12 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/check"
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/inprocess"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // Config configures a Runner.
@@ -373,7 +373,7 @@ func (r *Runner) Execute(
 ) sched.Result {
 	v, _ := r.pending.LoadAndDelete(a.ID)
 	p := v.(*pending)
-	res := r.execute(ctx, a, p.key, local)
+	res := r.build(ctx, a, p.key, local)
 	res.Reason = p.reason
 	if errors.Is(res.Err, ErrLost) { // the scheduler executes it again, locally
 		res.Lost, p.lost = true, res.Err
@@ -413,10 +413,10 @@ func (r *Runner) Execute(
 	return res
 }
 
-// execute runs a and publishes its outputs. It runs a again if an input's time is too recent to
-// rule out a race: see stability.early. If local is not nil, a runs remotely, and locally as well
-// once local is closed.
-func (r *Runner) execute(
+// build runs a and publishes its outputs. It runs a again if an input's time is too recent to rule
+// out a race: see stability.early. If local is not nil, a runs remotely, and locally as well once
+// local is closed.
+func (r *Runner) build(
 	ctx context.Context, a *graph.Action, key actionKey, local <-chan struct{},
 ) sched.Result {
 	for first := true; ; first = false {
@@ -430,7 +430,7 @@ func (r *Runner) execute(
 		}
 		rec, stable, res := (*cache.Record)(nil), false, failed(err)
 		if err == nil {
-			rec, stable, res = r.run(ctx, a, key, dir)
+			rec, stable, res = r.attempt(ctx, a, key, dir)
 		}
 		early := first && rec != nil && !stable && r.stability.early(rec.Made)
 		if rec != nil && !early {
@@ -446,9 +446,9 @@ func (r *Runner) execute(
 	}
 }
 
-// run runs a in dir, or in place, and captures what it wrote and read. The record is nil if a
+// attempt runs a in dir, or in place, and captures what it wrote and read. The record is nil if a
 // failed. stable is false if an input changed during the run.
-func (r *Runner) run(
+func (r *Runner) attempt(
 	ctx context.Context, a *graph.Action, key actionKey, dir scratch,
 ) (rec *cache.Record, stable bool, res sched.Result) {
 	start := r.stability.start(a)
@@ -456,7 +456,8 @@ func (r *Runner) run(
 	if a.Kind.Info().Generates {
 		before = r.generated.beside(a)
 	}
-	var functions []nvcc.Function
+	var functions []cache.Function
+	commands := [][]string{a.Argv, a.Pass().DiagnosticArgv}
 	if a.Kind.InProcess() {
 		w := inprocess.Work{Action: a, Root: r.Root}
 		for i, o := range a.Outputs {
@@ -465,38 +466,51 @@ func (r *Runner) run(
 		for _, f := range key.implicit { // of a manifest
 			w.MadeFrom = f.Value
 		}
-		if err := r.materialize(ctx, a, a.Argv); err != nil {
+		err := r.materialize(ctx, a, a.Argv)
+		if err == nil {
+			err = inprocess.Run(w)
+		}
+		if err != nil {
 			return nil, false, failed(err)
 		}
-		if err := inprocess.Run(w); err != nil {
-			return nil, false, failed(err)
-		}
-		res.Status = sched.Ran
-	} else {
-		res, functions = r.command(ctx, a, a.Argv, dir)
-		// If it printed something, it runs again on the text with the true line numbers. The
+		res.Status, commands = sched.Ran, nil
+	}
+	for i, argv := range commands {
+		first, folder := res, dir
+		// A command that printed something runs again on the text with the true line numbers. The
 		// outputs stay those of the canonical text, which is the same wherever the lines are. They
 		// are replaced only if the first run failed and the second succeeded.
-		var end *ended
-		if argv := a.Pass().DiagnosticArgv; argv != nil &&
-			(len(res.Output) > 0 || res.Status == sched.Failed) &&
-			!errors.As(res.Err, &end) && !errors.Is(res.Err, ErrLost) {
-			canonical, second := res, dir.again()
-			if err := second.makeFolders(a); err != nil {
+		if i == 1 {
+			var end *ended
+			if argv == nil || len(res.Output) == 0 && res.Status != sched.Failed ||
+				errors.As(res.Err, &end) || errors.Is(res.Err, ErrLost) {
+				break
+			}
+			folder = dir.again()
+			if err := folder.makeFolders(a); err != nil {
 				return nil, false, failed(err)
 			}
-			res, functions = r.command(ctx, a, argv, second)
-			if canonical.Status == sched.Failed && res.Status != sched.Failed {
-				for i, o := range a.Outputs {
-					err := os.Rename(second.output(i, o), dir.output(i, o))
-					if err != nil && !errors.Is(err, fs.ErrNotExist) {
-						return nil, false, failed(err)
-					}
+		}
+		c, err := r.prepare(ctx, a, argv, folder)
+		var out run.Result
+		switch {
+		case err != nil:
+		case dir.local != nil:
+			out, err = r.Remote.Run(ctx, c, dir.local)
+		default:
+			out, err = c.Run(ctx)
+		}
+		res, functions = r.result(a, c, out, err)
+		if i == 1 && first.Status == sched.Failed && res.Status != sched.Failed {
+			for i, o := range a.Outputs {
+				err := os.Rename(folder.output(i, o), dir.output(i, o))
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return nil, false, failed(err)
 				}
 			}
-			res.CPU += canonical.CPU
-			res.Elapsed += canonical.Elapsed
 		}
+		res.CPU += first.CPU
+		res.Elapsed += first.Elapsed
 	}
 	if res.Status == sched.Failed {
 		if a.Kind.Info().Generates {
@@ -530,9 +544,7 @@ func (r *Runner) run(
 		res.Status, res.Err = sched.Failed, err
 		return nil, false, res
 	}
-	for _, f := range functions {
-		rec.Functions = append(rec.Functions, cache.Function(f))
-	}
+	rec.Functions = functions
 	return rec, stable, res
 }
 

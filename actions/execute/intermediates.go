@@ -138,7 +138,7 @@ func (r *Runner) materializeFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	if res := r.execute(ctx, a, key, nil); res.Status == sched.Failed {
+	if res := r.build(ctx, a, key, nil); res.Status == sched.Failed {
 		return fmt.Errorf("making %s again (%s): %w\n%s",
 			a.Outputs[0], strings.Join(a.Argv, " "), res.Err, res.Output)
 	}
@@ -202,14 +202,12 @@ func (r *Runner) CopyIntermediate(ctx context.Context, output, name string) erro
 }
 
 // PassOutput implements check.Build.
-func (r *Runner) PassOutput(ctx context.Context, a *graph.Action, suffix, temp string) []byte {
-	rec := r.Records.Last(a.Outputs[0])
+func (r *Runner) PassOutput(ctx context.Context, output, temp string) []byte {
+	rec := r.Records.Last(r.Maker(output).Outputs[0])
 	if rec == nil || r.IntermediateStore == nil {
 		return nil
 	}
-	i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool {
-		return strings.HasSuffix(o.Path, suffix)
-	})
+	i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool { return o.Path == output })
 	if i < 0 || r.IntermediateStore.Restore(ctx, rec.Outputs[i], temp) != nil {
 		return nil
 	}

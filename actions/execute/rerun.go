@@ -55,7 +55,7 @@ func (r *Runner) Rerun(ctx context.Context, a *graph.Action, traced bool) (*Reru
 	if err := again.setAside(); err != nil {
 		return nil, failed(errors.Join(err, again.Close()))
 	}
-	rec, stable, res := r.run(ctx, a, key, dir)
+	rec, stable, res := r.attempt(ctx, a, key, dir)
 	if res.Status != sched.Failed && a.Intermediate && stable && sameContent(first, rec) {
 		// a later action may read it
 		res = r.publish(ctx, a, rec, res, dir, stable)

@@ -18,7 +18,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 )
 
 // Method is part of the keys of actions that kbuild does itself: joined and sliced objects,
@@ -109,13 +108,13 @@ func join(w Work) error {
 		return err
 	}
 	var out []byte
-	switch {
-	case strings.HasSuffix(w.Inputs[1], clang.BundleCode):
-		out, err = fatbin.BundleCode.Fill(host, clang.Placeholder, code)
-	case strings.HasSuffix(w.Inputs[1], clang.CUDACode):
-		out, err = fatbin.CUDACode.Fill(host, clang.Placeholder, code)
-	case strings.HasSuffix(w.Inputs[1], clang.OffloadCode):
-		out, err = fatbin.OffloadCode.Fill(host, clang.Placeholder, code)
+	switch w.Work.Container {
+	case graph.ClangBundle:
+		out, err = fatbin.BundleCode.Fill(host, graph.Placeholder, code)
+	case graph.ClangFatbin:
+		out, err = fatbin.CUDACode.Fill(host, graph.Placeholder, code)
+	case graph.ClangOffload:
+		out, err = fatbin.OffloadCode.Fill(host, graph.Placeholder, code)
 	default:
 		out, err = fatbin.WithFatbin(host, code)
 	}

@@ -63,7 +63,26 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	}
 	start := time.Now()
 	out := output{half: cmp.Or(c.MaxOutput, DefaultOutput) / 2}
-	cmd, err := c.start(ctx, path, &out)
+	var cmd *exec.Cmd
+	for delay := time.Millisecond; ; delay *= 2 {
+		cmd = exec.CommandContext(ctx, path)
+		cmd.Args, cmd.Dir, cmd.Env = c.Argv, c.Dir, c.Env
+		cmd.Stdout, cmd.Stderr = &out, &out // equal, so one pipe: the order is kept
+		if c.Stdout != nil {
+			cmd.Stdout = c.Stdout
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+		cmd.WaitDelay = cmp.Or(c.Grace, 5*time.Second)
+		// A program that was just written may be busy for a moment. When this process forks, the
+		// child holds every open file until it executes a program, even a program that another
+		// goroutine is writing (golang.org/issue/22315).
+		err = cmd.Start()
+		if !errors.Is(err, syscall.ETXTBSY) || delay > 500*time.Millisecond {
+			break
+		}
+		time.Sleep(delay)
+	}
 	if err != nil {
 		return Result{}, c.explain(err)
 	}
@@ -82,28 +101,6 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		return res, nil
 	}
 	return res, fmt.Errorf("waiting for %s: %w", c.Argv[0], err)
-}
-
-// start starts the process. A program that was just written may be busy for a moment. When this
-// process forks, the child holds every open file until it executes a program, even a program that
-// another goroutine is writing (golang.org/issue/22315).
-func (c *Command) start(ctx context.Context, path string, out *output) (*exec.Cmd, error) {
-	for delay := time.Millisecond; ; delay *= 2 {
-		cmd := exec.CommandContext(ctx, path)
-		cmd.Args, cmd.Dir, cmd.Env = c.Argv, c.Dir, c.Env
-		cmd.Stdout, cmd.Stderr = out, out // equal, so one pipe: the order is kept
-		if c.Stdout != nil {
-			cmd.Stdout = c.Stdout
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-		cmd.WaitDelay = cmp.Or(c.Grace, 5*time.Second)
-		err := cmd.Start()
-		if !errors.Is(err, syscall.ETXTBSY) || delay > 500*time.Millisecond {
-			return cmd, err
-		}
-		time.Sleep(delay)
-	}
 }
 
 // explain returns an error that explains why a process did not start.

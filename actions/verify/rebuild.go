@@ -9,8 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 )
 
 // The outputs of the second run must have the bytes that the record names. A difference means that
@@ -47,7 +46,7 @@ func (v *Verifier) compareOutputs(again *execute.Rerun) {
 		// an output that lists durations differs from run to run
 		was := again.First.Outputs[i]
 		if o.Digest == was.Digest && o.Exec == was.Exec ||
-			toolchain.IsTimeTrace(a, o.Path) || nvcc.IsTimeFile(a, o.Path) {
+			vendors.HasTimes(a, o.Path) {
 			continue
 		}
 		d.Outputs = append(d.Outputs, o.Path)

@@ -107,16 +107,19 @@ func (u *Unit) ReadTexts(a *graph.Action, texts ...string) {
 }
 
 // Join plans the final object: the host code with its placeholder replaced by the device code.
-func (u *Unit) Join(host, code string) {
-	u.inProcess(graph.Join, u.Whole.Name, u.Whole.Outputs[0], host, code)
+func (u *Unit) Join(container graph.Container, host, code string) {
+	a := u.inProcess(graph.Join, u.Whole.Name, u.Whole.Outputs[0], host, code)
+	a.Work.Container = container
 }
 
 // Copy plans the copy of a pass's output to a file.
 func (u *Unit) Copy(from, to string) { u.inProcess(graph.Copy, path.Base(to), to, from) }
 
-func (u *Unit) inProcess(kind graph.Kind, name, output string, inputs ...string) {
-	u.Emit(&graph.Action{Kind: kind, Name: name, Archs: u.Whole.Archs, Mode: u.Whole.Mode, Inputs: inputs, Outputs: []string{output},
-		Work: graph.Work{Driver: u.Driver()}})
+func (u *Unit) inProcess(kind graph.Kind, name, output string, inputs ...string) *graph.Action {
+	a := &graph.Action{Kind: kind, Name: name, Archs: u.Whole.Archs, Mode: u.Whole.Mode, Inputs: inputs,
+		Outputs: []string{output}, Work: graph.Work{Driver: u.Driver()}}
+	u.Emit(a)
+	return a
 }
 
 // TimeTrace is the option that makes clang write a file of timings for each pass.

@@ -27,7 +27,7 @@ func TestUnitAction(t *testing.T) {
 	if diff := cmp.Diff(want, inside.Driver()); diff != "" || !slices.Equal(inside.Env, u.Env) {
 		t.Errorf("driver (-want +got):\n%s", diff)
 	}
-	u.Join("host.o", "code")
+	u.Join(graph.NVCCFatbin, "host.o", "code")
 	u.Copy("sm_80.cubin", "build/modules/a.cubin")
 	if got := made.Actions; len(got) != 2 || got[0].Kind != graph.Join || got[0].Outputs[0] != "build/a.cu.o" || got[1].Name != "a.cubin" {
 		t.Errorf("%+v", got)

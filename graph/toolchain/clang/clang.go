@@ -202,10 +202,6 @@ func (c Commands) pass(code *gencode.Code, more ...string) []string {
 	return append(argv, "-x", c.Language, c.Source)
 }
 
-// Placeholder replaces device code while host code is compiled. No program has this literal, see
-// fatbin.ClangPlace.
-const Placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
-
 // The extensions of the files with the device code that replaces the placeholder: of HIP, of CUDA,
 // and of relocatable code of the new offload driver.
 const (

@@ -41,7 +41,7 @@ func TestSplit(t *testing.T) {
 			"device-code parts/gfx906.co: a.hip ockl.bc; parts/gfx906.co.d and 0 more; text true"},
 		{"with lines", true, func(s *Split) { s.Device(code, "parts/gfx906.co") },
 			"device-code parts/gfx906.co: a.hip ockl.bc; parts/gfx906.co.d and 0 more; text false"},
-		{"host", false, func(s *Split) { s.Host(Placeholder) },
+		{"host", false, func(s *Split) { s.Host(graph.Placeholder) },
 			"host-part parts/host.o: a.hip; parts/host.o.d and 0 more; text false"},
 		{"in one piece", false, func(s *Split) {
 			InOnePiece(s.Unit, Whole{Target: &toolchain.Target{}, Why: errors.New("it is not known"), Libs: []string{"ocml.bc"}, Codes: []gencode.Code{code}})

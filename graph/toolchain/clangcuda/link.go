@@ -265,7 +265,7 @@ func (p *Passes) Split(u toolchain.Unit, codes []gencode.Code) (linked map[strin
 	code := s.Dir + "/code" + clang.CUDACode
 	argv, inputs := p.Pack(file, code)
 	s.Pack(graph.Fatbinary, argv, inputs, code)
-	s.Join(s.Host(clang.Placeholder), code)
+	s.Join(graph.ClangFatbin, s.Host(graph.Placeholder), code)
 	return nil
 }
 
@@ -301,6 +301,6 @@ func (p *Passes) splitRelocatable(u toolchain.Unit, codes []gencode.Code) map[st
 	}
 	a.Archs, a.Transient = s.Whole.Archs, a.Intermediate
 	s.Emit(a)
-	s.Join(s.Host(clang.Placeholder), code)
+	s.Join(graph.ClangOffload, s.Host(graph.Placeholder), code)
 	return linked
 }

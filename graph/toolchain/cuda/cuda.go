@@ -97,7 +97,7 @@ func (h *Host) RefusesHost(b *toolchain.Build) bool {
 }
 
 // OptionsFile describes the response file of nvcc and nvlink.
-var OptionsFile = &graph.Response{From: 1, Flag: "--options-file="}
+var OptionsFile = &graph.Response{From: 1, Flag: "--options-file=", List: true}
 
 // CheckCodes rejects a device link without machine code, and reports PTX that the link drops.
 // compiled reports whether it links code of this build.

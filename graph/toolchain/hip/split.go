@@ -38,7 +38,7 @@ func (p *Passes) Split(u toolchain.Unit, codes []gencode.Code) (bitcode map[stri
 	if u.Whole.Mode == "whole" {
 		code := s.Dir + "/code" + clang.BundleCode
 		p.pack(s, files, code)
-		s.Join(s.Host(clang.Placeholder), code)
+		s.Join(graph.ClangBundle, s.Host(graph.Placeholder), code)
 		return nil
 	}
 	files[""] = s.Host("")
@@ -64,7 +64,7 @@ func (p *Passes) splitNew(u toolchain.Unit, codes []gencode.Code) map[string]str
 		code := s.Dir + "/code" + clang.OffloadCode
 		argv := p.packager.Pack(func(arch string) string { return files[arch] }, code)
 		s.Pack(graph.Bundle, argv, slices.Sorted(maps.Values(files)), code)
-		s.Join(s.Host(clang.Placeholder), code)
+		s.Join(graph.ClangOffload, s.Host(graph.Placeholder), code)
 		return files
 	}
 	code := s.Dir + "/code" + clang.BundleCode
@@ -75,7 +75,7 @@ func (p *Passes) splitNew(u toolchain.Unit, codes []gencode.Code) map[string]str
 	linked := p.Final.DeviceLinks(s.Unit, s.Dir, nil, bitcode)
 	argv, inputs := p.Final.Bundle.Pack(linked, code)
 	s.Pack(graph.Bundle, argv, inputs, code)
-	s.Join(s.Host(clang.Placeholder), code)
+	s.Join(graph.ClangBundle, s.Host(graph.Placeholder), code)
 	return nil
 }
 

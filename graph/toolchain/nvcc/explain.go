@@ -1,6 +1,7 @@
 package nvcc
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
@@ -75,13 +77,13 @@ func tooMuchShared(a *graph.Action, output string) (faults []toolchain.Fault) {
 	return faults
 }
 
-// Fault is a message of nvlink that means that the linked program lacks code, whatever the exit
+// fault is a message of nvlink that means that the linked program lacks code, whatever the exit
 // status.
-type Fault struct {
-	Kind    string // "partial-lto", "no-arch", "no-lto", "error"
-	Culprit string // "libspectra.a:legacy.o" or "a.o"; "" if the message names none
-	Arch    string // "sm_80" for no-arch
-	Line    string // the message as printed
+type fault struct {
+	kind    string // "partial-lto", "no-arch", "no-lto", "error"
+	culprit string // "libspectra.a:legacy.o" or "a.o"; "" if the message names none
+	arch    string // "sm_80" for no-arch
+	line    string // the message as printed
 }
 
 var (
@@ -91,14 +93,59 @@ var (
 	errorRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^nvlink (error|fatal)\s*:`) })
 )
 
-// RefusesLTOIR reports whether nvlink could not read some LTO-IR, most likely that of a newer
-// toolkit. The message does not name the file (11.8 to 13.5).
-func RefusesLTOIR(output string) bool { return strings.Contains(output, "elfLink nvvm error") }
+// ReadLink parses the output of a device link, which ended with failed. text is the output without
+// lines about inputs that are known not to be LTO-IR. err adds to failed what nvlink does not print,
+// or reports code that a link dropped which ended well.
+func ReadLink(a *graph.Action, output string, failed error) (text string, err error) {
+	link := a.Link()
+	text, faults := readNVLink(output, link.NonLTO)
+	switch {
+	case failed == nil && len(faults) > 0:
+		return text, droppedCode(link, faults)
+	case failed == nil:
+		return text, nil
+	}
+	if len(link.UnknownOptions) > 0 { // nvlink names no file; 11.8 crashes
+		failed = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does "+
+			"not say with which it was compiled", failed, strings.Join(link.UnknownOptions, ", "))
+	}
+	// The message of LTO-IR that nvlink cannot read does not name the file (11.8 to 13.5).
+	if len(link.Foreign) > 0 && strings.Contains(text, "elfLink nvvm error") {
+		failed = fmt.Errorf("%w: nvlink reads no LTO-IR of a newer CUDA than its own, and %s does "+
+			"not say of which it is", failed, strings.Join(link.Foreign, ", "))
+	}
+	return text, failed
+}
 
-// ReadNVLink parses the output of a device link. nonLTO lists the inputs that are known not to be
+// droppedCode returns the error of a device link that ended with status 0 and dropped code.
+func droppedCode(link graph.Link, faults []fault) error {
+	var say []string
+	for _, f := range faults {
+		file, _, _ := strings.Cut(f.culprit, ":")
+		who := f.culprit
+		if owner := link.Owners[file]; owner != "" {
+			who = fmt.Sprintf("%s of %s (%s)", f.culprit, owner, link.OwnerPos[file])
+		}
+		switch f.kind {
+		case "partial-lto":
+			say = append(say, who+" is not built for LTO, so this would be partial LTO; "+
+				`declare lto = "none" on a prebuilt to accept it`)
+		case "no-arch":
+			say = append(say, who+" holds no code for "+f.arch+"; the program would lack it")
+		case "no-lto":
+			say = append(say, "nvlink found no LTO-IR and ignored -dlto; the program would hold no code")
+		default:
+			say = append(say, f.line)
+		}
+	}
+	slices.Sort(say)
+	return errors.New("the device link lost code: " + strings.Join(slices.Compact(say), "; "))
+}
+
+// readNVLink parses the output of a device link. nonLTO lists the inputs that are known not to be
 // LTO-IR, as "file" or "file:member". A "not built for LTO" line about one of them is expected and
 // removed from text. text keeps everything else; faults must fail the build.
-func ReadNVLink(output string, nonLTO []string) (text string, faults []Fault) {
+func readNVLink(output string, nonLTO []string) (text string, faults []fault) {
 	expected := map[string]bool{}
 	for _, f := range nonLTO {
 		expected[f] = true
@@ -111,13 +158,13 @@ func ReadNVLink(output string, nonLTO []string) (text string, faults []Fault) {
 		case partial != nil && isExpected(expected, partial[1]):
 			continue
 		case partial != nil:
-			faults = append(faults, Fault{Kind: "partial-lto", Culprit: partial[1], Line: msg})
+			faults = append(faults, fault{kind: "partial-lto", culprit: partial[1], line: msg})
 		case m != nil:
-			faults = append(faults, Fault{Kind: "no-arch", Arch: m[1], Culprit: m[2], Line: msg})
+			faults = append(faults, fault{kind: "no-arch", arch: m[1], culprit: m[2], line: msg})
 		case ignoreRE().MatchString(msg):
-			faults = append(faults, Fault{Kind: "no-lto", Line: msg})
+			faults = append(faults, fault{kind: "no-lto", line: msg})
 		case errorRE().MatchString(msg):
-			faults = append(faults, Fault{Kind: "error", Line: msg})
+			faults = append(faults, fault{kind: "error", line: msg})
 		}
 		keep = append(keep, line)
 	}
@@ -142,31 +189,17 @@ func isExpected(expected map[string]bool, culprit string) bool {
 // (11.8 and 12.4; nvlink passes on the lines of the ptxas inside it). A called function that is not
 // a kernel has properties but no registers.
 
-// Function holds the resources that a function of device code uses, as ptxas reports them.
-type Function struct {
-	Name        string // mangled
-	Arch        string // "sm_80"
-	Entry       bool   // a kernel; for other functions ptxas reports only the stack
-	Registers   int
-	Barriers    int
-	Shared      int // statically declared
-	Constant    int // all banks
-	Stack       int
-	SpillStores int
-	SpillLoads  int
-}
-
 // ReadPTXAS parses the lines of ptxas about functions, and returns the rest of the output. The rest
 // includes what ptxas prints without -v, such as warnings about slow code.
-func ReadPTXAS(printed string) (rest string, functions []Function) {
+func ReadPTXAS(printed string) (rest string, functions []cache.Function) {
 	if !strings.Contains(printed, "ptxas info") {
 		return printed, nil
 	}
 	var keep strings.Builder
 	arch := ""
-	var last *Function
+	var last *cache.Function
 	start := func(name string, entry bool) {
-		functions = append(functions, Function{Name: name, Entry: entry})
+		functions = append(functions, cache.Function{Name: name, Entry: entry})
 		last = &functions[len(functions)-1]
 	}
 	for line := range strings.Lines(printed) {
@@ -207,7 +240,7 @@ func scan(text, format string, into ...any) bool {
 }
 
 // readUsed parses "Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]".
-func readUsed(f *Function, msg string) {
+func readUsed(f *cache.Function, msg string) {
 	for part := range strings.SplitSeq(msg, ", ") {
 		var n int
 		var what string

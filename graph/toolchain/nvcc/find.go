@@ -572,7 +572,7 @@ func (f *finder) tryFloats() cuda.LTOFloats {
 			Argv: slices.Concat([]string{cicc, "-arch", arch.Virtual(), "-m64"}, strings.Fields(options), []string{"--device-c", "-lto", "a.ii", "-o", "a.ltoir"}),
 			Then: [][]string{
 				{fatbinary, "-64", "--device-c", "--cicc-cmdline=" + options + " ", image, "--create=a.fatbin"},
-				append([]string{nvlink, "-m64", "--arch=" + arch.String(), KeepAll, "-emit-ptx", "-o", "a.ptx", "-dlto", "-nvvmpath=" + nvvm, "a.fatbin"}, more...),
+				append([]string{nvlink, "-m64", "--arch=" + arch.String(), keepAll, "-emit-ptx", "-o", "a.ptx", "-dlto", "-nvvmpath=" + nvvm, "a.fatbin"}, more...),
 			}}).Files["a.ptx"]
 	}
 	const kept = "mul.rn.ftz.f32"

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
@@ -148,7 +149,7 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 	case "--stub_file_name":
 		if cudafe {
 			l.stub = path.Base(next)
-			w = word{prefix: StubName} // for the #include in its output
+			w = word{prefix: graph.StubName} // for the #include in its output
 		} else {
 			l.stubs[path.Base(next)] = p.Arch
 			w = l.writes(p, next, RoleStub.Of(p.Arch))
@@ -199,7 +200,6 @@ func (l *learner) fatbinary(p *Pass, s Step, a string) (handled bool, skip int) 
 
 // The names by which generated host code includes other generated files.
 const (
-	StubName   = "kernels.stub.c"
 	FatbinName = "kernels.fatbin.c"
 	TileName   = "kernels.tile.fatbin.c"
 )

@@ -133,8 +133,16 @@ func Gencodes(codes []gencode.Code) []string {
 	return argv
 }
 
-// KeepAll is the option that makes nvlink keep code that no host code refers to.
-const KeepAll = "-ignore-host-info"
+// keepAll is the option that makes nvlink keep code that no host code refers to.
+const keepAll = "-ignore-host-info"
+
+// KeepAll returns the command of a device link, by nvcc or by nvlink, with that option.
+func KeepAll(argv []string) []string {
+	if at := slices.Index(argv, "-dlink") + 1; at > 0 {
+		return slices.Insert(slices.Clone(argv), at, "-Xnvlink", keepAll)
+	}
+	return slices.Insert(slices.Clone(argv), 1, keepAll)
+}
 
 // DeviceLink describes one device link.
 type DeviceLink struct {
@@ -170,7 +178,7 @@ func (d Driver) DeviceLink(l DeviceLink, o toolchain.Options) []string {
 	}
 	argv = append(argv, Gencodes(l.Codes)...)
 	if l.KeepAll {
-		argv = append(argv, "-Xnvlink", KeepAll)
+		argv = append(argv, "-Xnvlink", keepAll)
 	}
 	if d.LibDir != "" {
 		argv = append(argv, "-L"+toolchain.ListWord(d.LibDir))

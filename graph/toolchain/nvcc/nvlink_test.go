@@ -1,8 +1,11 @@
 package nvcc
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // The messages are nvlink's own, versions 11.8 and 12.4.
@@ -56,17 +59,31 @@ func TestReadNVLink(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			text, faults := ReadNVLink(tt.output, tt.nonLTO)
+			text, faults := readNVLink(tt.output, tt.nonLTO)
 			if text != tt.text {
 				t.Errorf("text %q, want %q", text, tt.text)
 			}
 			var kinds []string
 			for _, f := range faults {
-				kinds = append(kinds, strings.TrimSpace(f.Kind+" "+f.Culprit+" "+f.Arch))
+				kinds = append(kinds, strings.TrimSpace(f.kind+" "+f.culprit+" "+f.arch))
 			}
 			if got := strings.Join(kinds, "; "); got != tt.kinds {
 				t.Errorf("faults %q, want %q", got, tt.kinds)
 			}
 		})
+	}
+}
+
+// nvlink names no file if it does not understand LTO-IR. The error names the candidates.
+func TestRefusedLTOIR(t *testing.T) {
+	a := &graph.Action{Work: graph.Work{Link: &graph.Link{LTO: true, Foreign: []string{"lib/vendor.a:x.o of prebuilt.vendor (kernels.hcl:3)"}}}}
+	for printed, named := range map[string]bool{
+		"nvlink fatal   : elfLink nvvm error\n":                  true,
+		"nvlink error   : Undefined reference to 'f' in 'x.o'\n": false,
+	} {
+		_, err := ReadLink(a, printed, errors.New("exit status 1"))
+		if got := strings.Contains(err.Error(), "newer CUDA than its own, and lib/vendor.a:x.o of prebuilt.vendor (kernels.hcl:3)"); got != named {
+			t.Errorf("%s%v", printed, err)
+		}
 	}
 }

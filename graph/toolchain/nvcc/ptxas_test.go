@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/cache"
 )
 
 // What ptxas 12.4 said with -v, but for the warnings and the barriers.
@@ -31,7 +33,7 @@ func TestSplitResourceUsage(t *testing.T) {
 	const wantRest = `ptxas warning : Stack size for entry function '_Z2k2ILi3EEvPf' cannot be statically determined
 ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
 `
-	want := []Function{
+	want := []cache.Function{
 		{Name: "_Z2f2v", Arch: "sm_80", Stack: 8},
 		{Name: "_Z2k2ILi3EEvPf", Arch: "sm_80", Entry: true, Registers: 32, Barriers: 1, Shared: 128, Constant: 368, Stack: 400, SpillStores: 116, SpillLoads: 140},
 		{Name: "_Z2f1fi", Arch: "sm_80", Stack: 264},

@@ -69,7 +69,7 @@ func (s *Split) Compile(c *CompilePasses) {
 	s.cudafe(c.Cudafe)
 	s.host(c)
 	if c.TileFatbin == nil {
-		s.Join(s.Out, s.file(RoleFatbin))
+		s.Join(graph.NVCCFatbin, s.Out, s.file(RoleFatbin))
 	}
 }
 
@@ -278,10 +278,9 @@ func (s *Split) cicc(pass *Pass) {
 		a.Work.Pass.DiagnosticArgv = slices.Clone(a.Argv)
 		replace(a.Argv, raw, toolchain.Canonical(raw))
 	}
-	for _, o := range slices.Clone(a.Outputs) {
-		if strings.HasSuffix(o, ".stub.c") {
-			s.AddCanonical(a, o, graph.CanonicalForm{})
-		}
+	if stub := RoleStub.Of(pass.Arch); slices.Contains(pass.Out, stub) {
+		a.Work.Pass.Stub = s.file(stub)
+		s.AddCanonical(a, a.Work.Pass.Stub, graph.CanonicalForm{})
 	}
 	s.once(a)
 }
@@ -341,7 +340,7 @@ func (s *Split) host(c *CompilePasses) {
 	replace(a.Argv, code, graph.StageDir+"/"+path.Base(code))
 	a.Work.Pass.Staged = []graph.StagedFile{
 		{Name: path.Base(code), From: code},
-		{Name: StubName, From: stub},
+		{Name: graph.StubName, From: stub},
 	}
 	// The placeholder for the device code, or with tile code the device code itself.
 	var fatbins []string

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
@@ -137,6 +138,29 @@ func Flags(b *toolchain.Build, f *manifest.Flags) modinfo.Flags {
 // Explain returns the faults that the output of an action reports, the most useful first.
 func Explain(a *graph.Action, output string) []toolchain.Fault {
 	return slices.Concat(nvcc.Explain(a, output), toolchain.Explain(hip.Messages, a, output), toolchain.ExplainHost(a, output))
+}
+
+// ReadOutput parses the output of an action's command, which ended with failed. text is what the user
+// sees. err is failed with what the tool does not print, or an error that the exit status hides.
+func ReadOutput(
+	a *graph.Action, output string, failed error,
+) (text string, functions []cache.Function, err error) {
+	text, functions = nvcc.ReadPTXAS(output)
+	if !a.Pass().ResourceUsage { // the user asked for it
+		text = output
+	}
+	if a.Work.Link != nil {
+		text, failed = nvcc.ReadLink(a, text, failed)
+	}
+	return text, functions, failed
+}
+
+// KeepAll returns the command of a device link with the option to keep code that nothing refers to.
+func KeepAll(argv []string) []string { return nvcc.KeepAll(argv) }
+
+// HasTimes reports whether an output of a holds the times of a run, which differ from run to run.
+func HasTimes(a *graph.Action, output string) bool {
+	return toolchain.IsTimeTrace(a, output) || nvcc.IsTimeFile(a, output)
 }
 
 // HIP for NVIDIA's GPUs is CUDA: HIP's headers (hip/nvidia_detail) rename CUDA's functions, and
