@@ -117,23 +117,14 @@ func (c *cli) ofWords(words []string) *cli {
 
 // archsOf returns the architectures of the manifest, then those that current toolkits support.
 func archsOf(p *manifest.Project) []string {
-	seen := map[string]bool{}
 	var all []string
-	add := func(name string) {
-		if !seen[name] {
-			seen[name] = true
-			all = append(all, name)
-		}
-	}
 	for _, t := range p.Targets {
 		for _, code := range t.Gencode.Code {
 			if code.Kind == gencode.SASS {
-				add(code.String())
+				all = append(all, code.String())
 			}
 		}
 	}
-	for _, number := range []string{"75", "80", "86", "87", "88", "89", "90", "90a", "100", "100f", "103", "110", "120", "120f", "121"} {
-		add("sm_" + number)
-	}
-	return all
+	return append(all, strings.Fields("sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90 sm_90a sm_100 "+
+		"sm_100f sm_103 sm_110 sm_120 sm_120f sm_121")...)
 }

@@ -87,19 +87,6 @@ func Example(t *testing.T, name string) Project {
 	return p
 }
 
-// Examples returns the names of all examples.
-func Examples(t *testing.T) (names []string) {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(root, "examples", "*", "kernels.hcl"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no examples: %v", err)
-	}
-	for _, f := range found {
-		names = append(names, filepath.Base(filepath.Dir(f)))
-	}
-	return names
-}
-
 // Unpack returns a project with the files of testdata/NAME.txtar.
 func Unpack(t *testing.T, name string) Project {
 	t.Helper()

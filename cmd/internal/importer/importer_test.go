@@ -238,7 +238,7 @@ func FuzzMake(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		r := newMakeReader(t.TempDir(), Machine{})
-		r.output(strings.NewReader(text))
+		r.output(text)
 		r.rest()
 		r.Manifest().Text()
 	})

@@ -1,10 +1,9 @@
 package importer
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -23,9 +22,6 @@ import (
 // are read as those of a compile_commands.json, with the links and archives that make also knows.
 // make -n runs no recipe, but it does run $(shell ...), recipe lines with + or $(MAKE), and the
 // rules of included files.
-
-// largestOutput limits the output of make that is read.
-const largestOutput = 64 << 20
 
 // makeReader turns commands into targets.
 type makeReader struct {
@@ -60,27 +56,19 @@ func readMake(dir, makefile string, m Machine) (*Build, error) {
 		}
 	}
 	cmd.Env = append(cmd.Env, "LC_ALL=C") // the last value counts
-	problems := &tail{}
-	cmd.Stderr = problems
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
 	cmd.WaitDelay = time.Second // a process that make started may hold its output
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
+	out, err := cmd.Output()
+	if cmd.ProcessState == nil { // it was not started
 		return nil, err
 	}
 	r := newMakeReader(dir, m)
 	b := r.Build
 	b.From = makefile + " by make -n"
-	limited := &io.LimitedReader{R: out, N: largestOutput}
-	r.output(limited)
-	if limited.N == 0 {
-		_ = cmd.Process.Kill()
-		b.note("", "what make prints after the first %d MiB", largestOutput>>20)
-	}
-	if err = cmd.Wait(); err != nil && limited.N > 0 {
-		lines := strings.Split(strings.TrimSpace(string(problems.text)), "\n")
+	r.output(string(out))
+	if err != nil {
+		lines := strings.Split(strings.TrimSpace(problems.String()), "\n")
 		fatal := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "*** ") })
 		err = fmt.Errorf("%w: %s", err, lines[max(fatal, 0)])
 		b.note("", "what make -n does not reach: %v", err)
@@ -105,23 +93,12 @@ func newMakeReader(dir string, m Machine) *makeReader {
 		files: map[string]*Target{}, others: map[string]bool{}}
 }
 
-// tail keeps the end of what is written to it.
-type tail struct{ text []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.text = append(t.text, p...)
-	t.text = t.text[max(0, len(t.text)-4096):]
-	return len(p), nil
-}
-
 // output reads what make prints: the directories, rules and commands.
-func (r *makeReader) output(out io.Reader) {
-	scanner := bufio.NewScanner(out)
-	scanner.Buffer(nil, largestOutput)
+func (r *makeReader) output(out string) {
 	dirs := []string{r.dir}
 	joined := ""
-	for scanner.Scan() {
-		line := joined + scanner.Text()
+	for line := range strings.Lines(out) {
+		line = joined + strings.TrimRight(line, "\r\n")
 		joined = ""
 		if more, ok := strings.CutSuffix(line, "\\"); ok {
 			joined = more + " "

@@ -38,6 +38,10 @@ type Options struct {
 // stays cheap when a thousand actions finish in that time.
 const redrawInterval = 100 * time.Millisecond
 
+// stopped is the time without redrawing after which kbuild was stopped by the user (Ctrl-Z), and a
+// shell has written to the terminal.
+const stopped = 2 * time.Second
+
 // liveLines is the maximum number of live lines.
 const liveLines = 5
 
@@ -57,6 +61,7 @@ type Progress struct {
 	cached   int
 	began    time.Time
 	spoke    time.Time // when the last line was written
+	redrawn  time.Time // when the live lines were last drawn
 	failures failures
 	errors   int // diagnostics that fail the run
 	running  []runningAction
@@ -109,9 +114,6 @@ func (p *Progress) Start(total int) {
 	p.quit, p.gone = make(chan struct{}), make(chan struct{})
 	p.spoke = p.began
 	go p.tick()
-	if p.mode == TTY && IsTerminal(p.opts.Err) {
-		p.heedSuspension(p.quit)
-	}
 }
 
 // tick draws the live lines, or breaks the silence of Plain mode, at every interval until quit
@@ -273,8 +275,13 @@ func (p *Progress) redraw(text []byte) {
 		p.live.draw(text, nil, p.columns())
 		return
 	}
+	now := time.Now()
+	if now.Sub(p.redrawn) > stopped {
+		p.live.widths = nil // draw below what a shell has written
+	}
+	p.redrawn = now
 	cols, rows := p.opts.Size()
-	p.live.draw(text, p.status(time.Now(), cols, rows), cols)
+	p.live.draw(text, p.status(now, cols, rows), cols)
 }
 
 func (p *Progress) columns() int {

@@ -192,13 +192,14 @@ func TestSuspended(t *testing.T) {
 		}
 		settle()
 		p.mu.Lock()
-		p.hide()
 		screen.Write([]byte("\n[1]+  Stopped  kbuild\n$ ls\na b c\n$ fg\n"))
+		p.redrawn = p.redrawn.Add(-time.Minute) // no ticker ticks in a process that is stopped
 		p.mu.Unlock()
 		settle()
 		p.Diagnostic(manifest.Diagnostic{Severity: manifest.Note, Summary: "more"})
 		p.Finish(sched.Summary{Actions: 9, Ran: 9}, time.Second)
-		if got, want := strings.TrimSpace(screen.screen()), "[1]+  Stopped  kbuild\n$ ls\na b c\n$ fg\nkbuild: more\nkbuild: 9 actions: 9 ran in 1.0s"; got != want {
+		if got, want := strings.TrimSpace(screen.screen()), "[0/9] 0:00, 3 running\n"+strings.Repeat("   0.1s  compile src/a.cu (sm_80)\n", 3)+
+			"[1]+  Stopped  kbuild\n$ ls\na b c\n$ fg\nkbuild: more\nkbuild: 9 actions: 9 ran in 1.0s"; got != want {
 			t.Errorf("%s", cmp.Diff(want, got))
 		}
 	})

@@ -3,6 +3,7 @@ package traced_test
 import (
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -117,7 +118,12 @@ func TestTracedExamples(t *testing.T) {
 	if os.Getenv("KBUILD_TRACE_ALL") == "" {
 		t.Skip("KBUILD_TRACE_ALL is not set")
 	}
-	for _, name := range e2e.Examples(t) {
+	found, err := filepath.Glob("../../../../examples/*/kernels.hcl")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range found {
+		name := filepath.Base(filepath.Dir(file))
 		t.Run(name, func(t *testing.T) {
 			p := e2e.Example(t, name)
 			p.Need("strace")
