@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -39,17 +38,13 @@ func (cacheStatsCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(c.out).Encode(st)
-	}
 	n := st.Counters
 	asked, local := n.Asked(), n.Hits()-n.Remote
-	fmt.Fprintf(c.out, "records      %d\nblobs        %d, %s\ncommands     %d\nlookups      %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n",
+	return c.print(st, "records      %d\nblobs        %d, %s\ncommands     %d\nlookups      %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n"+
+		"local hits   %d (%s)\nremote hits  %d (%s)\nreceived     %s\nsent         %s\n",
 		st.Records, st.Blobs, engine.Size(st.Bytes), st.Commands, asked, n.Direct, percent(n.Direct, asked), n.Stage, percent(n.Stage, asked),
-		n.Misses, percent(n.Misses, asked), engine.Size(n.Bytes), n.Saved.Round(time.Second))
-	fmt.Fprintf(c.out, "local hits   %d (%s)\nremote hits  %d (%s)\nreceived     %s\nsent         %s\n",
+		n.Misses, percent(n.Misses, asked), engine.Size(n.Bytes), n.Saved.Round(time.Second),
 		local, percent(local, asked), n.Remote, percent(n.Remote, asked), engine.Size(n.Received), engine.Size(n.Sent))
-	return nil
 }
 
 func percent(n, of int64) string {
@@ -77,10 +72,10 @@ func (cmd cacheGCCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(c.out).Encode(res)
+	err = c.print(res, "removed %d records, %d blobs and %d commands, %s; %s are left\n", res.Records,
+		res.Blobs, res.Commands, engine.Size(res.Freed), engine.Size(res.Bytes))
+	if !c.JSON {
+		c.workspace().SayOver(res)
 	}
-	fmt.Fprintf(c.out, "removed %d records, %d blobs and %d commands, %s; %s are left\n", res.Records, res.Blobs, res.Commands, engine.Size(res.Freed), engine.Size(res.Bytes))
-	c.workspace().SayOver(res)
-	return nil
+	return err
 }

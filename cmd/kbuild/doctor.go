@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/kbuild-dev/kbuild/graph/toolchain/find"
 )
@@ -16,16 +15,12 @@ func (doctorCmd) Run(c *cli) error {
 		return err
 	}
 	for _, f := range list {
-		if c.JSON {
-			c.out.Event(struct {
-				Event  string `json:"event"`
-				Status string `json:"status"`
-				What   string `json:"what"`
-				Text   string `json:"text"`
-			}{"check", f.Status, f.What, f.Text})
-		} else {
-			fmt.Fprintln(c.out, f)
-		}
+		c.print(struct {
+			Event  string `json:"event"`
+			Status string `json:"status"`
+			What   string `json:"what"`
+			Text   string `json:"text"`
+		}{"check", f.Status, f.What, f.Text}, "%v\n", f)
 		if f.Status == find.Fails {
 			err = exitError{status: exitRequirement}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +44,7 @@ func (c *folderEvents) set(dirs map[string]bool) (added bool, err error) {
 	was := c.dirs
 	c.dirs = map[int32][]string{}
 	masks := map[int32]uint32{}
-	for _, dir := range inOrder(dirs) {
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		mask := uint32(entries)
 		if dirs[dir] {
 			mask = content
@@ -77,15 +78,6 @@ func (c *folderEvents) set(dirs map[string]bool) (added bool, err error) {
 		}
 	}
 	return added, nil
-}
-
-// inOrder returns the keys of the map, sorted.
-func inOrder(dirs map[string]bool) (sorted []string) {
-	for dir := range dirs {
-		sorted = append(sorted, dir)
-	}
-	slices.Sort(sorted)
-	return sorted
 }
 
 // settle sets the deadline of next. The zero time means no deadline.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -58,7 +57,7 @@ func inspectFile(c *cli, name string) error {
 
 func showFile(c *cli, name string, f fatbin.File) error {
 	if c.JSON {
-		return json.NewEncoder(c.out).Encode(map[string]any{"event": "file", "file": name, "kind": f.Kind.String(), "members": f.Members})
+		return c.out.Event(map[string]any{"event": "file", "file": name, "kind": f.Kind.String(), "members": f.Members})
 	}
 	fmt.Fprintf(c.out, "%s: %s\n", name, f.Kind)
 	showMembers(c, f)

@@ -126,12 +126,8 @@ func (i *installation) OnSuccess(*engine.Project, []graph.ActionID) error {
 		if e.Changed {
 			changed++
 		}
-		if i.JSON {
-			err = i.out.Event(e)
-		} else {
-			_, err = fmt.Fprintln(i.out.Paths(), e.Path)
-		}
-		if err != nil {
+		i.out.Paths()
+		if err := i.print(e, "%s\n", e.Path); err != nil {
 			return err
 		}
 	}
@@ -146,14 +142,8 @@ func installedNote(changed, same int, below string) string {
 	case changed == 0:
 		return fmt.Sprintf("nothing to install in %s: all of it is there already", below)
 	case same == 0:
-		return fmt.Sprintf("installed %s in %s", files(changed), below)
+		return fmt.Sprintf("installed %s in %s", graph.Count(changed, "file"), below)
 	}
-	return fmt.Sprintf("installed %s in %s; %d were there already", files(changed), below, same)
-}
-
-func files(n int) string {
-	if n == 1 {
-		return "1 file"
-	}
-	return fmt.Sprintf("%d files", n)
+	return fmt.Sprintf("installed %s in %s; %d were there already", graph.Count(changed, "file"),
+		below, same)
 }

@@ -100,6 +100,15 @@ func usagef(format string, args ...any) error {
 	return exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
+// print writes a result to standard output: an event with --json, else text.
+func (c *cli) print(event any, format string, args ...any) error {
+	if c.JSON {
+		return c.out.Event(event)
+	}
+	_, err := fmt.Fprintf(c.out, format, args...)
+	return err
+}
+
 // say prints a line to standard error.
 func (c *cli) say(format string, args ...any) {
 	io.WriteString(c.err, term.Visible(fmt.Sprintf(format, args...))+"\n")

@@ -75,19 +75,12 @@ type (
 )
 
 func listTargets(c *cli, p *engine.Project) {
-	if c.JSON {
-		for _, t := range p.Graph.Targets {
-			c.out.Event(targetEvent{"target", t.Label, t.Kind, append([]string{}, t.Outputs...), t.Unbuilt})
-		}
-		for _, v := range p.Variables {
-			c.out.Event(variableEvent{"variable", v.Name, fmt.Sprint(v.Type), fmt.Sprint(v.Value), fmt.Sprint(v.Source)})
-		}
-		return
-	}
 	for _, t := range p.Graph.Targets {
-		fmt.Fprintf(c.out, "%-40s %s\n", t.Label, strings.Join(t.Outputs, " "))
+		c.print(targetEvent{"target", t.Label, t.Kind, append([]string{}, t.Outputs...), t.Unbuilt},
+			"%-40s %s\n", t.Label, strings.Join(t.Outputs, " "))
 	}
 	for _, v := range p.Variables {
-		fmt.Fprintf(c.out, "%-40s %s = %s (%s)\n", "var."+v.Name, v.Type, v.Value, v.Source)
+		c.print(variableEvent{"variable", v.Name, v.Type, v.Value, v.Source},
+			"%-40s %s = %s (%s)\n", "var."+v.Name, v.Type, v.Value, v.Source)
 	}
 }

@@ -63,11 +63,9 @@ func (c precompilation) OnSuccess(p *engine.Project, manifests []graph.ActionID)
 		}
 		for _, a := range append(m.Artifacts, self) {
 			file := c.seen(path.Join(path.Dir(name), a.File))
-			if c.JSON {
-				err = c.out.Event(artifactEvent{"artifact", m.Module, m.Variant, a.Arch, a.Kind, file, a.SHA256, a.Size})
-			} else {
-				_, err = fmt.Fprintln(c.out.Paths(), file)
-			}
+			c.out.Paths()
+			err = c.print(artifactEvent{"artifact", m.Module, m.Variant, a.Arch, a.Kind, file, a.SHA256,
+				a.Size}, "%s\n", file)
 			if err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -36,7 +37,7 @@ func (c *cli) annotate(diags manifest.Diagnostics) {
 		if d.Detail != "" {
 			a.Text += "\n" + d.Detail
 		}
-		c.err.Write(report.Annotate(root, os.Getenv("GITHUB_WORKSPACE"), a))
+		io.WriteString(c.err, a.Command(root, os.Getenv("GITHUB_WORKSPACE")))
 	}
 }
 

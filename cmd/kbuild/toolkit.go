@@ -98,11 +98,9 @@ func (toolkitListCmd) Run(c *cli) error {
 	}
 	list, err := pin.List()
 	for _, t := range list {
-		if c.JSON {
-			c.out.Event(map[string]string{"event": "toolkit", "name": t.Name, "requirement": t.Requirement, "root": t.Root})
-			continue
-		}
-		fmt.Fprintf(c.out.Paths(), "%s  %s  %s\n", t.Name, t.Requirement, t.Root)
+		c.out.Paths()
+		c.print(map[string]string{"event": "toolkit", "name": t.Name, "requirement": t.Requirement,
+			"root": t.Root}, "%s  %s  %s\n", t.Name, t.Requirement, t.Root)
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,11 +74,8 @@ type exportedEvent struct {
 
 // sayExported reports a bundle.
 func sayExported(c *cli, file string, m disk.Manifest) error {
-	if c.JSON {
-		return c.out.Event(exportedEvent{"exported", file, m.Targets, m.Archs, m.Records, m.Blobs, m.Bytes, c.DryRun})
-	}
-	_, err := fmt.Fprintln(c.out, describe(m))
-	return err
+	return c.print(exportedEvent{"exported", file, m.Targets, m.Archs, m.Records, m.Blobs, m.Bytes,
+		c.DryRun}, "%s\n", describe(m))
 }
 
 func describe(m disk.Manifest) string {
@@ -158,11 +154,8 @@ func (cmd cacheImportCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(c.out).Encode(res)
-	}
-	fmt.Fprintf(c.out, "%d records and %d blobs, %s, were new\n", res.Records, res.Blobs, engine.Size(res.Bytes))
-	return nil
+	return c.print(res, "%d records and %d blobs, %s, were new\n", res.Records, res.Blobs,
+		engine.Size(res.Bytes))
 }
 
 // accept compares a bundle's fields with those of the local project. An error ends the import.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -91,10 +90,9 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	sum, err := p.Run(t, want, again)
 	t.Close()
 	checked, differ := again.Differences()
-	enc := json.NewEncoder(c.out)
 	for _, d := range differ {
 		if c.JSON {
-			enc.Encode(map[string]any{"event": "difference", "target": d.Action.Target, "name": d.Action.Name, "outputs": d.Outputs, "kept": d.Kept, "read": d.Read})
+			c.out.Event(map[string]any{"event": "difference", "target": d.Action.Target, "name": d.Action.Name, "outputs": d.Outputs, "kept": d.Kept, "read": d.Read})
 			continue
 		}
 		fmt.Fprintf(c.out, "%s %s %s (%s):\n", d.Action.Target, d.Action.Kind, d.Action.Name, d.Action.Pos)
@@ -142,11 +140,10 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	sum, err := p.Run(t, want, again)
 	t.Close()
 	checked, found := again.Unrecorded()
-	enc := json.NewEncoder(c.out)
 	for i, u := range found {
 		a := u.Action
 		if c.JSON {
-			enc.Encode(map[string]any{"event": "unrecorded", "target": a.Target, "kind": a.Kind, "name": a.Name, "path": u.Path, "how": u.How})
+			c.out.Event(map[string]any{"event": "unrecorded", "target": a.Target, "kind": a.Kind, "name": a.Name, "path": u.Path, "how": u.How})
 			continue
 		}
 		if i == 0 || found[i-1].Action != a {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"runtime/debug"
 	"strings"
 )
@@ -14,11 +13,9 @@ const toolkits = "nvcc 11.8, 12.4 and 13.5, hipcc 5.2, 5.7, 7.0 and 7.2, clang 1
 
 // Run prints the version, the commit if the go command recorded one, and the tested toolkits.
 func (versionCmd) Run(c *cli) error {
-	if c.JSON {
-		return c.out.Event(map[string]string{"event": "version", "version": version, "commit": strings.Trim(commit(), " ()"), "knows": toolkits})
-	}
-	fmt.Fprintf(c.out, "kbuild %s%s\nknows %s\n", version, commit(), toolkits)
-	return nil
+	return c.print(map[string]string{"event": "version", "version": version,
+		"commit": strings.Trim(commit(), " ()"), "knows": toolkits},
+		"kbuild %s%s\nknows %s\n", version, commit(), toolkits)
 }
 
 func commit() string {

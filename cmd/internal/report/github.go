@@ -21,7 +21,7 @@ func (r *Report) GitHub(workspace string) []byte {
 		for _, c := range r.sorted() {
 			for _, m := range c.messages {
 				if m.Severity == severity {
-					b.WriteString(c.annotation(m).command(r.Root, workspace))
+					b.WriteString(c.annotation(m).Command(r.Root, workspace))
 				}
 			}
 		}
@@ -51,8 +51,8 @@ type Annotation struct {
 	Title, Text  string
 }
 
-// command formats a as a workflow command.
-func (a Annotation) command(root, workspace string) string {
+// Command formats a as a workflow command.
+func (a Annotation) Command(root, workspace string) string {
 	var fields []string
 	if rel, ok := within(root, workspace, a.File); ok && a.File != "" && workspace != "" {
 		fields = append(fields, "file="+property(rel))
@@ -68,9 +68,6 @@ func (a Annotation) command(root, workspace string) string {
 	}
 	return fmt.Sprintf("::%s %s::%s\n", a.Severity, strings.Join(fields, ","), data(a.Text))
 }
-
-// Annotate formats kbuild's own annotation as a workflow command.
-func Annotate(root, workspace string, a Annotation) []byte { return []byte(a.command(root, workspace)) }
 
 var (
 	dataEscapes     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")

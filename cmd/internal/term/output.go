@@ -32,7 +32,7 @@ func (o *Output) Raw() *Output {
 
 // Paths switches the output to paths, one per line. They are escaped only on a terminal.
 func (o *Output) Paths() *Output {
-	o.raw = !IsTerminal(o.To)
+	o.raw = o.raw || !IsTerminal(o.To)
 	return o
 }
 
