@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -157,12 +159,11 @@ func (f *Files) look(name string, s *slot) (*entry, error) {
 		}
 	}
 	if last != nil {
-		info, err := statFile(f.abs(name))
+		now, err := statFile(f.abs(name))
 		if err != nil {
 			return nil, err
 		}
-		now, ok := stampOf(info)
-		if ok && now == last.Stat && f.before(last, last.At) {
+		if now == last.Stat && f.before(last, last.At) {
 			return s.settle(last), nil
 		}
 	}
@@ -198,16 +199,15 @@ func (f *Files) hash(name string) (*entry, error) {
 // hashOnce reads the file between two equal stats, so that the digest belongs to them.
 func (f *Files) hashOnce(name string) (*entry, error) {
 	hashed := f.now().UnixNano()
-	d, info, err := digestFile(name)
+	d, before, err := digestFile(name)
 	if err != nil {
 		return nil, err
 	}
-	again, err := statFile(name)
+	after, err := statFile(name)
 	if err != nil {
 		return nil, err
 	}
-	before, _ := stampOf(info)
-	if after, _ := stampOf(again); before != after {
+	if before != after {
 		return nil, fmt.Errorf("hashing %s: %w", name, errMoved)
 	}
 	return &entry{Hashed{before, d, hashed}, time.Now().UnixNano()}, nil
@@ -258,11 +258,7 @@ func StatFile(path string) (Stat, error) {
 	if err != nil {
 		return Stat{}, err
 	}
-	st, ok := stampOf(info)
-	if !ok {
-		return Stat{}, fmt.Errorf("the system says too little about %s", path)
-	}
-	return st, nil
+	return stampOf(info), nil
 }
 
 // Seen visits the files that were queried in this run, in no particular order. h is nil if the file
@@ -307,4 +303,10 @@ func Absolute(root, path string) string {
 		return path
 	}
 	return root + "/" + path // not Join, which would shorten "link/.."
+}
+
+// stampOf returns the Stat of a file that package os has looked at.
+func stampOf(info fs.FileInfo) Stat {
+	st := info.Sys().(*syscall.Stat_t)
+	return Stat{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mode: st.Mode, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}
 }

@@ -96,7 +96,7 @@ func TestYoungFileIsHashedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := stampOf(info)
+	s := stampOf(info)
 	f.now = func() time.Time { return time.Unix(0, s.Ctime+s.tick()) } // one ns too early to be trusted
 	mustDigest(t, f, "a.h", "one")
 	poison(memo, f)
@@ -142,7 +142,7 @@ func TestSameSizeAndMtimeWithNewContent(t *testing.T) {
 	mustDigest(t, f, "a.h", "one")
 	memo.save(f)
 	before, _ := os.Stat(name)
-	old, _ := stampOf(before)
+	old := stampOf(before)
 	for now, try := old, 0; now.Ctime == old.Ctime; try++ { // until the clock of the file system has moved
 		if try == 20000 {
 			t.Fatal("the ctime of the file does not change")
@@ -150,7 +150,7 @@ func TestSameSizeAndMtimeWithNewContent(t *testing.T) {
 		writeFile(t, name, "two")
 		os.Chtimes(name, past, past)
 		info, _ := os.Stat(name)
-		now, _ = stampOf(info)
+		now = stampOf(info)
 		if now.Mtime != old.Mtime || now.Size != old.Size || now.Ino != old.Ino {
 			t.Fatal("the test did not keep size, mtime and inode")
 		}
@@ -180,7 +180,7 @@ func TestUnchanged(t *testing.T) {
 	name := filepath.Join(root, "a.cu")
 	writeFile(t, name, "one")
 	info, _ := os.Stat(name)
-	s, _ := stampOf(info)
+	s := stampOf(info)
 	changed := time.Unix(0, s.modified())
 	tick := time.Duration(s.tick())
 	at := func(t time.Time) Moment { return Moment{t, t} }

@@ -36,41 +36,41 @@ func DigestFile(name string) (Digest, error) {
 }
 
 // digestFile also returns the stat of the opened file, taken before the first byte was read.
-func digestFile(name string) (Digest, fs.FileInfo, error) {
+func digestFile(name string) (Digest, Stat, error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
-		return Digest{}, nil, notExist(name, err)
+		return Digest{}, Stat{}, notExist(name, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return Digest{}, nil, err
+		return Digest{}, Stat{}, err
 	}
 	d, n, err := DigestReader(f)
 	if err != nil {
-		return Digest{}, nil, fmt.Errorf("hashing %s: %w", name, err)
+		return Digest{}, Stat{}, fmt.Errorf("hashing %s: %w", name, err)
 	}
 	if n != info.Size() {
-		return Digest{}, nil, fmt.Errorf("hashing %s: %w", name, errMoved)
+		return Digest{}, Stat{}, fmt.Errorf("hashing %s: %w", name, errMoved)
 	}
-	return d, info, nil
+	return d, stampOf(info), nil
 }
 
 // errMoved reports that a file was written while it was being hashed.
 var errMoved = errors.New("the file changed while it was being read")
 
-// statFile is os.Stat restricted to files that can be hashed.
-func statFile(name string) (fs.FileInfo, error) {
+// statFile is StatFile restricted to files that can be hashed.
+func statFile(name string) (Stat, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil, notExist(name, err)
+		return Stat{}, notExist(name, err)
 	case info.IsDir():
-		return nil, &fs.PathError{Op: "hash", Path: name, Err: syscall.EISDIR}
+		return Stat{}, &fs.PathError{Op: "hash", Path: name, Err: syscall.EISDIR}
 	case !info.Mode().IsRegular():
-		return nil, &fs.PathError{Op: "hash", Path: name, Err: errors.New("is no regular file")}
+		return Stat{}, &fs.PathError{Op: "hash", Path: name, Err: errors.New("is no regular file")}
 	}
-	return info, nil
+	return stampOf(info), nil
 }
 
 // notExist treats "a/b where a is a file" as a missing file: for the caller, a/b is absent.

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -147,12 +148,12 @@ func (t *buildTree) place(temp string, o cache.Output) error {
 
 // move renames a file, and creates the folder if it is missing.
 func move(from, to string) error {
-	err := cache.Rename(from, to)
+	err := regular.Rename(from, to)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 			return err
 		}
-		err = cache.Rename(from, to)
+		err = regular.Rename(from, to)
 	}
 	return err
 }

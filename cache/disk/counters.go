@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
@@ -34,7 +36,9 @@ func (s *Store) count(c cache.Counters) error {
 		return err
 	}
 	defer f.Close()
-	lock(f)
+	// On file systems without locks this returns at once: only the counters depend on it.
+	for unix.Flock(int(f.Fd()), unix.LOCK_EX) == unix.EINTR {
+	}
 	info, err := f.Stat()
 	if err != nil {
 		return err

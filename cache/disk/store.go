@@ -151,7 +151,7 @@ func (s *folder) publish(tmp, name string) error {
 		return err
 	}
 	for try := 1; ; try++ {
-		err := cache.Rename(tmp, name)
+		err := regular.Rename(tmp, name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || try == 10 {
 			return err
 		}

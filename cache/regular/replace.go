@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Replace writes a file atomically, through a temporary file in the same folder, and creates the
@@ -84,5 +85,19 @@ func temporary(dir string) (*os.File, error) {
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
+	}
+}
+
+// Rename is os.Rename without its check of the target. A file replaces a file, never a folder.
+func Rename(from, to string) error {
+	for {
+		err := syscall.Rename(from, to)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+		}
+		return nil
 	}
 }
