@@ -164,7 +164,7 @@ func (x *Executor) execute(ctx context.Context, p *request) (run.Result, error) 
 		return run.Result{}, execute.ErrLost
 	}
 	res := run.Result{Output: append(out.Stdout, out.Stderr...), Elapsed: out.Elapsed,
-		UserCPU: out.CPU, MaxRSS: out.MaxRSS, Worker: cmp.Or(out.Worker, "another machine")}
+		UserCPU: out.Elapsed, Worker: cmp.Or(out.Worker, "another machine")}
 	if p.then != nil {
 		last, err := p.then.Run(ctx)
 		if err != nil || last.ExitCode != 0 || len(last.Output) > 0 {

@@ -1,7 +1,6 @@
 package reapi
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -71,7 +70,7 @@ func (s *grpcServer) readStream(ctx context.Context, b Blob, w io.Writer, compre
 // download reads the content of a stream.
 type download struct {
 	stream bytestream.ByteStream_ReadClient
-	alive  func()
+	alive  progress
 	rest   []byte
 }
 
@@ -82,7 +81,7 @@ func (d *download) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		d.alive()
+		d.alive.moved()
 		d.rest = m.Data
 	}
 	n := copy(p, d.rest)
@@ -223,25 +222,19 @@ func (s *grpcServer) sendBatch(ctx context.Context, batch []*re.BatchUpdateBlobs
 	return nil
 }
 
-// writeLarge sends a blob as a stream, compressed if that saves enough.
+// writeLarge sends a blob as a stream, compressed if the server supports it.
 func (s *grpcServer) writeLarge(ctx context.Context, c content) (wire int64, err error) {
-	send := func(compressed bool) (bool, error) {
+	for compressed := s.zstd.Load() && c.Size >= compressFrom; ; compressed = false {
 		src, err := c.open()
 		if err != nil {
-			return false, err
+			return wire, err
 		}
-		defer src.Close()
-		ahead := bufio.NewReaderSize(src, sampleSize)
-		compressed = compressed && shrinks(ahead)
-		n, err := s.writeStream(ctx, c.Blob, ahead, compressed)
-		wire += n
-		return compressed, err
+		n, err := s.writeStream(ctx, c.Blob, src, compressed)
+		src.Close()
+		if wire += n; !compressed || !s.refusesZstd(err) {
+			return wire, s.fault(err)
+		}
 	}
-	compressed, err := send(s.zstd.Load() && c.Size >= compressFrom)
-	if compressed && s.refusesZstd(err) {
-		_, err = send(false)
-	}
-	return wire, s.fault(err)
 }
 
 // errEnded reports that the server closed the stream early, for example because it has the blob.
@@ -281,7 +274,7 @@ func (s *grpcServer) writeStream(ctx context.Context, b Blob, src io.Reader, com
 // upload writes content to a stream.
 type upload struct {
 	stream bytestream.ByteStream_WriteClient
-	alive  func()
+	alive  progress
 	req    bytestream.WriteRequest // the next message; WriteOffset is the number of bytes sent
 	buf    []byte
 }
@@ -308,7 +301,7 @@ func (u *upload) send(last bool) error {
 	} else if err != nil {
 		return err
 	}
-	u.alive()
+	u.alive.moved()
 	u.req.WriteOffset += int64(len(u.buf))
 	u.req.ResourceName, u.buf = "", u.buf[:0]
 	return nil

@@ -33,18 +33,9 @@ const attempts = 3
 // errFatal wraps an error that every command would get.
 var errFatal = errors.New("no command can run there")
 
-// executor is a server that runs commands.
-type executor interface {
-	// execute runs an action whose blobs the server has. It calls moved for every message from the
-	// server.
-	execute(ctx context.Context, action Blob, moved func()) (*re.ExecuteResponse, error)
-	// alive sends a cheap request to check that the server answers.
-	alive(ctx context.Context) error
-}
-
 // Execute runs a command. If it succeeds, its outputs are written to their destinations.
 func (c *Client) Execute(ctx context.Context, cmd *remote.Command) (*remote.Outcome, error) {
-	server, ok := c.s.(executor)
+	server, ok := c.s.(*grpcServer)
 	if !ok {
 		return nil, fmt.Errorf("%w: the server speaks HTTP", errFatal)
 	}
@@ -64,7 +55,7 @@ func (c *Client) Execute(ctx context.Context, cmd *remote.Command) (*remote.Outc
 		if err != nil {
 			return nil, cause(ctx, err)
 		}
-		answer, err = server.execute(ctx, job.action, c.pulse.moved)
+		answer, err = server.execute(ctx, job.action, &c.pulse)
 		if err == nil {
 			err = status.ErrorProto(answer.GetStatus())
 		}
@@ -153,7 +144,11 @@ func (c *Client) take(ctx context.Context, cmd *remote.Command, r *re.ActionResu
 	begun := time.Now()
 	defer func() { out.Moving += time.Since(begun) }()
 	out.ExitCode = int(r.GetExitCode())
-	account(out, r.GetExecutionMetadata())
+	m := r.GetExecutionMetadata()
+	out.Worker = m.GetWorker()
+	if from, to := m.GetExecutionStartTimestamp(), m.GetExecutionCompletedTimestamp(); from != nil && to != nil {
+		out.Elapsed = max(0, to.AsTime().Sub(from.AsTime())) // a worker may report anything
+	}
 	var err error
 	if out.Stdout, err = c.printed(ctx, r.GetStdoutRaw(), r.GetStdoutDigest()); err != nil {
 		return err
@@ -193,7 +188,7 @@ func (c *Client) bring(ctx context.Context, b Blob, file string, exec bool) (rec
 	if err != nil {
 		return 0, err
 	}
-	received, err = c.read(ctx, b, movingWriter{f, c.pulse.moved})
+	received, err = c.read(ctx, b, movingWriter{f, &c.pulse})
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(file)
 	}
@@ -237,7 +232,13 @@ func (c *Client) forget(err error) (ok bool) {
 // build. Concurrent commands with the same input send it once.
 type known struct {
 	mu    sync.Mutex
-	blobs map[Blob]chan struct{} // closed when the server has the blob, or its upload has failed
+	blobs map[Blob]*sending
+}
+
+// sending is an upload of a blob.
+type sending struct {
+	done  chan struct{} // closed at its end
+	there bool          // then the server has the blob
 }
 
 // is records that the server has a blob.
@@ -245,11 +246,11 @@ func (k *known) is(b Blob) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.blobs == nil {
-		k.blobs = map[Blob]chan struct{}{}
+		k.blobs = map[Blob]*sending{}
 	}
 	if k.blobs[b] == nil {
-		k.blobs[b] = make(chan struct{})
-		close(k.blobs[b])
+		k.blobs[b] = &sending{make(chan struct{}), true}
+		close(k.blobs[b].done)
 	}
 }
 
@@ -257,45 +258,25 @@ func (k *known) is(b Blob) {
 func (k *known) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for b, there := range k.blobs {
-		select {
-		case <-there:
-			delete(k.blobs, b)
-		default:
-		}
-	}
+	maps.DeleteFunc(k.blobs, func(_ Blob, s *sending) bool { return s.there })
 }
 
-// claim returns the blobs that this caller must send, and the channels of those that others send.
-func (k *known) claim(blobs map[Blob]func() (io.ReadCloser, error)) (mine []Blob, others []<-chan struct{}) {
+// claim returns the blobs that this caller must send, and the uploads of the others.
+func (k *known) claim(blobs map[Blob]func() (io.ReadCloser, error)) (mine []Blob, others []*sending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.blobs == nil {
-		k.blobs = map[Blob]chan struct{}{}
+		k.blobs = map[Blob]*sending{}
 	}
 	for b := range blobs {
-		if there := k.blobs[b]; there != nil {
-			others = append(others, there)
+		if k.blobs[b] != nil {
+			others = append(others, k.blobs[b])
 			continue
 		}
-		k.blobs[b] = make(chan struct{})
+		k.blobs[b] = &sending{done: make(chan struct{})}
 		mine = append(mine, b)
 	}
 	return mine, others
-}
-
-// has reports whether the server has all these blobs.
-func (k *known) has(blobs map[Blob]func() (io.ReadCloser, error)) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for b := range blobs {
-		select {
-		case <-k.blobs[b]:
-		default: // it is being sent, or was not sent
-			return false
-		}
-	}
-	return true
 }
 
 // settle ends a claim. there reports whether the upload succeeded.
@@ -303,7 +284,8 @@ func (k *known) settle(blobs []Blob, there bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, b := range blobs {
-		close(k.blobs[b])
+		k.blobs[b].there = there
+		close(k.blobs[b].done)
 		if !there {
 			delete(k.blobs, b)
 		}
@@ -314,26 +296,23 @@ func (k *known) settle(blobs []Blob, there bool) {
 // blobs that another command is sending. If that command is canceled, for example because its local
 // run has ended, provide sends them itself: servers also start commands whose inputs are missing.
 func (c *Client) provide(ctx context.Context, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
-	for {
+	for again := true; again; {
 		mine, others := c.known.claim(blobs)
 		n, err := c.send(ctx, mine, blobs)
 		if sent += n; err != nil {
 			return sent, err
 		}
-		if len(others) == 0 {
-			return sent, nil
-		}
-		for _, there := range others {
+		again = false
+		for _, o := range others {
 			select {
-			case <-there:
+			case <-o.done:
+				again = again || !o.there
 			case <-ctx.Done():
 				return sent, ctx.Err()
 			}
 		}
-		if c.known.has(blobs) {
-			return sent, nil
-		}
 	}
+	return sent, nil
 }
 
 // send sends the claimed blobs and settles the claim.
@@ -345,7 +324,7 @@ func (c *Client) send(ctx context.Context, mine []Blob, blobs map[Blob]func() (i
 	for _, b := range mine {
 		want[b] = func() (io.ReadCloser, error) {
 			content, err := blobs[b]()
-			return movingReader{content, c.pulse.moved}, err
+			return movingReader{content, &c.pulse}, err
 		}
 	}
 	sent, err = c.upload(ctx, want)
@@ -376,7 +355,7 @@ var errStopped = errors.New("the server does not answer any more")
 func (p *pulse) moved() { p.last.Store(time.Now().UnixNano()) }
 
 // watch returns a context that ends when the server stops answering. The caller must call done.
-func (p *pulse) watch(parent context.Context, s executor) (ctx context.Context, done func()) {
+func (p *pulse) watch(parent context.Context, s *grpcServer) (ctx context.Context, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users++; p.users == 1 {
@@ -399,7 +378,7 @@ func (p *pulse) watch(parent context.Context, s executor) (ctx context.Context, 
 	}
 }
 
-func (p *pulse) ask(ctx context.Context, s executor, die context.CancelCauseFunc) {
+func (p *pulse) ask(ctx context.Context, s *grpcServer, die context.CancelCauseFunc) {
 	beat, limit := cmp.Or(p.beat, beat), cmp.Or(p.limit, limit)
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

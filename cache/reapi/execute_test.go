@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,9 @@ type farm struct {
 	run func(n int, name string, action *re.Digest, send func(*longrunningpb.Operation) error) error
 	// gate, if it is there, holds up what asks for abilities once a command runs.
 	gate chan struct{}
+	// alive, if it is there, is closed when the server was asked six times for its abilities.
+	alive chan struct{}
+	asked atomic.Int64
 	// stream, if it is there, gives large blobs.
 	stream bytestream.ByteStreamServer
 
@@ -54,6 +58,9 @@ func (f *farm) GetCapabilities(ctx context.Context, _ *re.GetCapabilitiesRequest
 		case <-f.gate:
 		case <-ctx.Done():
 		}
+	}
+	if f.asked.Add(1) == 6 && f.alive != nil {
+		close(f.alive)
 	}
 	return &re.ServerCapabilities{CacheCapabilities: &re.CacheCapabilities{}, ExecutionCapabilities: &re.ExecutionCapabilities{ExecEnabled: true}}, nil
 }
@@ -425,31 +432,16 @@ func TestPulse(t *testing.T) {
 
 // A server that says nothing of a command for long, but lives, is waited for.
 func TestPulseOfSilent(t *testing.T) {
-	f, asked := &farm{}, make(chan struct{})
+	f := &farm{alive: make(chan struct{})}
 	f.run = func(_ int, _ string, _ *re.Digest, send func(*longrunningpb.Operation) error) error {
-		<-asked
+		<-f.alive
 		return send(done(t, &re.ExecuteResponse{Result: f.made("made")}))
 	}
 	c := f.client(t)
 	c.pulse.beat, c.pulse.limit = time.Millisecond, time.Hour
-	c.s = &counted{c.s.(*grpcServer), asked, 0}
 	if _, err := c.Execute(t.Context(), command(t)); err != nil {
 		t.Error(err)
 	}
-}
-
-// counted is a server that tells when it was asked five times whether it is there.
-type counted struct {
-	*grpcServer
-	enough chan struct{}
-	n      int
-}
-
-func (c *counted) alive(ctx context.Context) error {
-	if c.n++; c.n == 5 {
-		close(c.enough)
-	}
-	return c.grpcServer.alive(ctx)
 }
 
 // shelf is a server that takes blobs.

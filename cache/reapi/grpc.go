@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 	"google.golang.org/genproto/googleapis/bytestream"
 	"google.golang.org/grpc"
@@ -53,17 +55,12 @@ type grpcServer struct {
 
 // dial returns a client for an address, host:port. It sends nothing yet.
 func dial(address, instance string, tls credentials.TransportCredentials, auth credentials.PerRPCCredentials) (*grpcServer, error) {
-	opts := []grpc.DialOption{
+	conn, err := grpc.NewClient(address,
 		grpc.WithTransportCredentials(tls),
+		grpc.WithPerRPCCredentials(auth),
 		grpc.WithUserAgent("kbuild"),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(received)),
-		grpc.WithDisableServiceConfig(), // no settings from DNS
-	}
-	opts = append(opts, ofOneBuild()...)
-	if auth != nil {
-		opts = append(opts, grpc.WithPerRPCCredentials(auth))
-	}
-	conn, err := grpc.NewClient(address, opts...)
+		grpc.WithDisableServiceConfig()) // no settings from DNS
 	if err != nil {
 		return nil, err
 	}
@@ -223,9 +220,119 @@ func action(words ...string) (key Blob, messages [][]byte) {
 	return BlobOf(a), [][]byte{root, command, a}
 }
 
-// withIdle returns a context that ends if alive is not called for the duration d.
-func withIdle(parent context.Context, d time.Duration) (ctx context.Context, alive func(), cancel func()) {
+// patience is a progress without which a context ends.
+type patience struct {
+	*time.Timer
+	time.Duration
+}
+
+func (p patience) moved() { p.Reset(p.Duration) }
+
+// withIdle returns a context that ends if alive is not told of progress for the duration d.
+func withIdle(parent context.Context, d time.Duration) (ctx context.Context, alive patience, cancel func()) {
 	ctx, stop := context.WithCancelCause(parent)
 	t := time.AfterFunc(d, func() { stop(fmt.Errorf("nothing came for %s", d)) })
-	return ctx, func() { t.Reset(d) }, func() { t.Stop(); stop(nil) }
+	return ctx, patience{t, d}, func() { t.Stop(); stop(nil) }
+}
+
+// silent is how long a server may send nothing about a running command. Buildbarn sends a message
+// each minute. After that time the stream is opened again.
+const silent = 90 * time.Second
+
+// resumes is how often a broken stream is opened again, and backoff the delay before the first
+// time.
+const (
+	resumes = 4
+	backoff = 100 * time.Millisecond
+)
+
+func (s *grpcServer) alive(ctx context.Context) error {
+	_, err := s.caps.GetCapabilities(ctx, &re.GetCapabilitiesRequest{InstanceName: s.instance})
+	return err
+}
+
+// executes reports whether the server runs commands with SHA-256 digests.
+func executes(c *re.ServerCapabilities) bool {
+	e := c.GetExecutionCapabilities()
+	known := len(e.GetDigestFunctions()) == 0 || e.GetDigestFunction() == re.DigestFunction_SHA256
+	for _, f := range e.GetDigestFunctions() {
+		known = known || f == re.DigestFunction_SHA256
+	}
+	return e.GetExecEnabled() && known
+}
+
+// execute runs an action whose blobs the server has. It resumes a broken stream. If the server no
+// longer knows the operation, it submits the action again, which has the same result.
+func (s *grpcServer) execute(ctx context.Context, action Blob, to progress) (*re.ExecuteResponse, error) {
+	operation := "" // "" submits the action
+	for try := 0; ; try++ {
+		res, err := s.follow(ctx, action, &operation, to)
+		switch code := status.Code(err); {
+		case err == nil || ctx.Err() != nil || try == resumes:
+			return res, err
+		case operation != "" && (code == codes.NotFound || code == codes.InvalidArgument):
+			operation = ""
+		case !transient(code):
+			return nil, err
+		}
+		select {
+		case <-time.After(s.backoff << try):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// transient reports errors of a connection or of an overloaded server.
+func transient(code codes.Code) bool {
+	switch code {
+	case codes.Unavailable, codes.Aborted, codes.Internal, codes.Unknown, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Canceled:
+		return true
+	}
+	return false
+}
+
+// follow submits an action, or waits for the operation that it has become, and reads the stream
+// until it is done. It sets operation.
+func (s *grpcServer) follow(ctx context.Context, action Blob, operation *string, to progress) (*re.ExecuteResponse, error) {
+	ctx, alive, cancel := withIdle(ctx, silent)
+	defer cancel()
+	client := re.NewExecutionClient(s.conn)
+	var stream grpc.ServerStreamingClient[longrunningpb.Operation]
+	var err error
+	if *operation == "" {
+		request := &re.ExecuteRequest{InstanceName: s.instance, ActionDigest: digestOf(action)}
+		stream, err = client.Execute(ctx, request)
+	} else {
+		stream, err = client.WaitExecution(ctx, &re.WaitExecutionRequest{Name: *operation})
+	}
+	if err != nil {
+		return nil, err
+	}
+	for {
+		op, err := stream.Recv()
+		if err == io.EOF {
+			return nil, status.Error(codes.Unavailable, "the server says nothing more of a command that has not ended")
+		}
+		if err != nil {
+			return nil, err
+		}
+		alive.moved()
+		to.moved()
+		*operation = op.GetName()
+		if !op.GetDone() {
+			continue
+		}
+		if e := op.GetError(); e != nil {
+			return nil, status.ErrorProto(e)
+		}
+		res := &re.ExecuteResponse{}
+		if err := op.GetResponse().UnmarshalTo(res); err != nil {
+			return nil, fmt.Errorf("%w: the end of a command: %w", ErrWrong, err)
+		}
+		if res.GetResult() == nil && res.GetStatus().GetCode() == 0 {
+			return nil, fmt.Errorf("%w: the end of a command without a result", ErrWrong)
+		}
+		return res, nil
+	}
 }

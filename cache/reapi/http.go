@@ -21,13 +21,13 @@ import (
 type httpServer struct {
 	base   string
 	client *http.Client
-	header func(ctx context.Context, req *http.Request) error
+	who    authority // or nil
 }
 
 // maxEntry is the maximum size of an entry.
 const maxEntry = 4 << 20
 
-func newHTTP(base string, transport *http.Transport, header func(context.Context, *http.Request) error) *httpServer {
+func newHTTP(base string, transport *http.Transport, who authority) *httpServer {
 	transport.DisableCompression = true
 	transport.MaxIdleConnsPerHost = 64 // the default of 2 opens a connection for nearly every blob
 	transport.ResponseHeaderTimeout = call
@@ -37,7 +37,7 @@ func newHTTP(base string, transport *http.Transport, header func(context.Context
 	return &httpServer{strings.TrimSuffix(base, "/"), &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		// Do not send credentials to another host, nor turn a PUT into a GET.
 		return http.ErrUseLastResponse
-	}}, header}
+	}}, who}
 }
 
 // Close implements io.Closer.
@@ -162,7 +162,7 @@ func (s *httpServer) upload(ctx context.Context, kind string, c content) (wire i
 		body := io.Reader(readerFunc(func(p []byte) (int, error) {
 			n, err := src.Read(p)
 			sent.Add(int64(n))
-			alive()
+			alive.moved()
 			return n, err
 		}))
 		if kind == "cas" {
@@ -200,8 +200,12 @@ func (s *httpServer) request(ctx context.Context, method, kind string, b Blob) (
 	}
 	req.Header.Set("User-Agent", "kbuild")
 	req.Header.Set("Accept-Encoding", "identity")
-	if s.header != nil {
-		err = s.header(ctx, req)
+	if s.who == nil {
+		return req, nil
+	}
+	headers, err := s.who.headers(ctx, req.URL.String())
+	for name, values := range headers {
+		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	return req, err
 }

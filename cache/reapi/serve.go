@@ -115,7 +115,7 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 		s.slots <- struct{}{}
 		a.Bytes, err = s.client.Store(ctx, r.Record, func(o cache.Output) (io.ReadCloser, error) {
 			content, err := s.store.Content(o)
-			return movingReader{content, (&moving{s: s, id: r.ID}).tell}, err
+			return movingReader{content, &moving{s: s, id: r.ID}}, err
 		})
 		<-s.slots
 	case remote.Execute:
@@ -141,7 +141,7 @@ func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool
 	go func() {
 		defer close(fetched)
 		var err error
-		wire, err = s.client.Fetch(ctx, o, s.store.Folder(), movingWriter{pw, (&moving{s: s, id: id}).tell})
+		wire, err = s.client.Fetch(ctx, o, s.store.Folder(), movingWriter{pw, &moving{s: s, id: id}})
 		pw.CloseWithError(err)
 	}()
 	err = s.store.Receive(ctx, o, pr)
@@ -163,7 +163,7 @@ type moving struct {
 
 const often = 100 * time.Millisecond
 
-func (m *moving) tell() {
+func (m *moving) moved() {
 	now := time.Now()
 	if now.Sub(m.told) < often {
 		return
@@ -174,26 +174,29 @@ func (m *moving) tell() {
 	m.s.enc.Encode(remote.Answer{ID: m.id, Moves: true})
 }
 
-// movingReader calls moved for each read.
+// progress is told of each transfer of content.
+type progress interface{ moved() }
+
+// movingReader reports each read.
 type movingReader struct {
 	io.ReadCloser
-	moved func()
+	to progress
 }
 
 func (m movingReader) Read(p []byte) (int, error) {
 	n, err := m.ReadCloser.Read(p)
-	m.moved()
+	m.to.moved()
 	return n, err
 }
 
-// movingWriter calls moved for each write.
+// movingWriter reports each write.
 type movingWriter struct {
 	io.Writer
-	moved func()
+	to progress
 }
 
 func (m movingWriter) Write(p []byte) (int, error) {
-	m.moved()
+	m.to.moved()
 	return m.Writer.Write(p)
 }
 

@@ -1,7 +1,6 @@
 package reapi
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"sync"
@@ -9,14 +8,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Content is compressed for transfer if the server supports zstd, the content is large enough, and
-// a sample shrinks. We send a blob as one frame. A server may send several frames, with skippable
+// Content is compressed for transfer if the server supports zstd and the content is large enough.
+// Content that does not shrink costs a few bytes more. We send a blob as one frame. A server may send several frames, with skippable
 // frames among them: bazel-remote starts with one over HTTP.
 
 const (
 	// Minimum size in bytes: a smaller blob shares a message with others, which saves more.
 	compressFrom = 1 << 10
-	sampleSize   = 64 << 10 // bytes of the content to try compression on
 	// Servers limit the window that they accept; a larger one gains 1 % on objects.
 	encoderWindow = 512 << 10
 	// RFC 8878 recommends this limit for all; even streams of a few bytes may declare it.
@@ -39,14 +37,6 @@ var decoders = sync.Pool{New: func() any {
 	}
 	return d
 }}
-
-// shrinks compresses the beginning of the content to see whether it pays off.
-func shrinks(src *bufio.Reader) bool {
-	sample, _ := src.Peek(sampleSize)
-	e := encoders.Get().(*zstd.Encoder)
-	defer encoders.Put(e)
-	return len(e.EncodeAll(sample, nil)) <= len(sample)-len(sample)/8
-}
 
 // encode writes src to dst as one frame. It completes the frame only if check returns no error for
 // what was read.

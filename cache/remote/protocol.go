@@ -96,8 +96,6 @@ type Outcome struct {
 	Stdout         []byte        `json:"stdout,omitempty"`
 	Stderr         []byte        `json:"stderr,omitempty"`
 	Elapsed        time.Duration `json:"elapsed"` // of the process
-	CPU            time.Duration `json:"cpu"`     // 0 if unknown
-	MaxRSS         int64         `json:"max_rss"` // bytes; 0 if unknown
 	Worker         string        `json:"worker,omitempty"`
 	Sent, Received int64         // bytes of content
 	Moving         time.Duration `json:"moving"` // duration of these transfers
