@@ -97,7 +97,6 @@ var hostGCC = sync.OnceValue(func() string {
 
 // LLVM returns the suffix of an installed clang++ and of the programs that belong to it: "-15" for
 // clang++-15, ld.lld-15, llvm-ar-15 and clang-offload-bundler-15, "" for names without a version.
-// With a hipcc it prefers the version of that.
 func LLVM(t testing.TB) string {
 	t.Helper()
 	Need(t)
@@ -112,13 +111,6 @@ var llvm = sync.OnceValues(func() (string, bool) {
 	suffixes := []string{""}
 	for n := 30; n > 12; n-- {
 		suffixes = append(suffixes, fmt.Sprint("-", n))
-	}
-	hipcc := exec.Command("hipcc", "--version")
-	hipcc.Env = append(os.Environ(), "HIP_PLATFORM=amd") // beside an nvcc it would query that
-	if out, err := hipcc.Output(); err == nil {
-		if m := regexp.MustCompile(`clang version (\d+)\.`).FindSubmatch(out); m != nil {
-			suffixes = append([]string{"-" + string(m[1])}, suffixes...)
-		}
 	}
 	for _, s := range suffixes {
 		if together("clang++"+s, "ld.lld"+s, "llvm-ar"+s, "clang-offload-bundler"+s) {

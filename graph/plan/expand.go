@@ -38,12 +38,12 @@ func (b *builder) expand(t *target) toolchain.Codes {
 	if c.Language() != "cuda" || b.lacksCUDA && t.shipsCUDA() {
 		t.unbuilt = tc.Info().Missing
 	}
-	for _, code := range c.GFX {
+	for _, code := range c.Other {
 		r := toolchain.ExpandRequest{Build: b.build, Target: &t.Target, Code: code}
 		t.unbuilt = cmp.Or(t.unbuilt, tc.Expand(r).Unknown)
 	}
 	spirv := func(code gencode.Code) bool { return code.Name == gencode.SPIRVTarget }
-	if t.Kind == manifest.Module && slices.ContainsFunc(c.GFX, spirv) {
+	if t.Kind == manifest.Module && slices.ContainsFunc(c.Other, spirv) {
 		b.problems.Errorf(t.Attr("gencode"), "Name the processors, or generic ones such as gfx11-generic.", "%s ships %s, of which a module has no file", t.Label, gencode.SPIRVTarget)
 	}
 	if len(c.Shipped())+len(c.LTO) == 0 && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
@@ -55,16 +55,14 @@ func (b *builder) expand(t *target) toolchain.Codes {
 // checkSpoken rejects NVIDIA codes in a project that has no device code: the user probably expects
 // a source to be CUDA.
 func (b *builder) checkSpoken(t *target) {
-	code := t.Gencode.Code
-	other := func(c gencode.Code) bool { return c.Language() != "cuda" }
-	if len(code) == 0 || slices.ContainsFunc(code, other) || len(t.Sources) == 0 || b.build.Reported[toolchain.NoToolkit] || b.anyDevice {
+	if t.Gencode.Language() != "cuda" || len(t.Sources) == 0 || b.build.Reported[toolchain.NoToolkit] || b.anyDevice {
 		return
 	}
 	b.build.Once(toolchain.NoToolkit) // report once: it concerns the whole project
 	s := t.Sources[0]
 	b.problems.Bothf(t.Attr("gencode"), s.Pos, fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++", "asm": "assembler"}[s.Language]),
 		fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
-		"%s ships %s, and none of its sources is CUDA", t.Label, toolchain.Spell(code))
+		"%s ships %s, and none of its sources is CUDA", t.Label, toolchain.Spell(t.Gencode.Code))
 }
 
 // checkFamilies rejects sm_100 beside sm_100f, as nvcc does in compiles and links. It allows sm_100
@@ -117,7 +115,7 @@ func (b *builder) inheritCodes(t *target) toolchain.Codes {
 			}
 		}
 	}
-	if len(c.GFX) > 0 && len(c.SASS)+len(c.PTX) > 0 && t.Kind != manifest.Generate {
+	if len(c.Other) > 0 && len(c.SASS)+len(c.PTX) > 0 && t.Kind != manifest.Generate {
 		b.problems.Errorf(t.Pos, "Make two programs, one for each vendor.", "%s depends on libraries with CUDA code and on libraries with AMD code", t.Label)
 	}
 	return c

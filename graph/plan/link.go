@@ -242,7 +242,7 @@ func (b *builder) checkCodes(t *target, l linkage) {
 		if !final || u.Codes.Language() != t.Codes.Language() {
 			continue
 		}
-		for _, want := range slices.Concat(t.Codes.SASS, t.Codes.GFX) {
+		for _, want := range slices.Concat(t.Codes.SASS, t.Codes.Other) {
 			if !u.runsOn(want) {
 				b.problems.Bothf(t.Attr("gencode"), u.Attr("gencode"), u.Label+" says what it has",
 					"Without it the code of "+u.Label+" does not run there. Add it, or drop it here.",

@@ -187,16 +187,16 @@ func IsRelocatable(s manifest.Source) bool {
 	return s.IsDevice() && (s.Mode == "rdc" || s.Mode == "lto")
 }
 
-// Codes is a gencode with its sets expanded, by kind. Each list is in ascending order without
-// repeats.
-type Codes struct{ SASS, PTX, LTO, GFX []gencode.Code }
+// Codes is a gencode with its sets expanded, by kind; Other has those that are not for CUDA. Each
+// list is in ascending order without repeats.
+type Codes struct{ SASS, PTX, LTO, Other []gencode.Code }
 
 // Shipped returns the codes that a GPU can run: machine code and PTX, or AMD code.
-func (c Codes) Shipped() []gencode.Code { return slices.Concat(c.SASS, c.PTX, c.GFX) }
+func (c Codes) Shipped() []gencode.Code { return slices.Concat(c.SASS, c.PTX, c.Other) }
 
 // Language returns the language whose toolchain makes c: that of CUDA unless c has other code.
 func (c Codes) Language() string {
-	for _, other := range c.GFX {
+	for _, other := range c.Other {
 		return other.Language()
 	}
 	return "cuda"
@@ -212,11 +212,13 @@ func (c *Codes) Add(codes ...gencode.Code) {
 			c.PTX = append(c.PTX, e)
 		case gencode.LTO:
 			c.LTO = append(c.LTO, e)
-		case gencode.GFX:
-			c.GFX = append(c.GFX, e)
+		default: // not a set that nothing resolved
+			if e.Language() != "cuda" {
+				c.Other = append(c.Other, e)
+			}
 		}
 	}
-	for _, list := range []*[]gencode.Code{&c.SASS, &c.PTX, &c.LTO, &c.GFX} {
+	for _, list := range []*[]gencode.Code{&c.SASS, &c.PTX, &c.LTO, &c.Other} {
 		*list = Sorted(*list)
 	}
 }

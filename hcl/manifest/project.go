@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -125,6 +124,14 @@ type Gencode struct {
 	ArchList []gencode.Code `attr:"arch_list"`
 }
 
+// Language returns the language of the code; "" if there is none.
+func (g Gencode) Language() string {
+	if len(g.Code) == 0 {
+		return ""
+	}
+	return g.Code[0].Language()
+}
+
 // Flags are extra options for each tool.
 type Flags struct {
 	NVCC, CICC, PTXAS, NVLink []string
@@ -163,7 +170,7 @@ type Source struct {
 }
 
 // IsDevice reports whether s is a source with device code.
-func (s Source) IsDevice() bool { return s.Language == "cuda" || s.Language == "hip" }
+func (s Source) IsDevice() bool { return gencode.Languages[s.Language] != "" }
 
 // Target is an evaluated library, executable, module, prebuilt or generate block.
 type Target struct {
@@ -284,11 +291,3 @@ type Test struct {
 
 // Label returns the name of a target in references, messages and on the command line.
 func (t *Target) Label() string { return string(t.Kind) + "." + t.Name }
-
-// HIPForNVIDIA reports whether the target has HIP sources but ships NVIDIA code: HIP's headers then
-// map them to CUDA.
-func (t *Target) HIPForNVIDIA() bool {
-	code := t.Gencode.Code
-	isHIP := func(s Source) bool { return s.Language == "hip" }
-	return len(code) > 0 && !slices.ContainsFunc(code, isGFX) && slices.ContainsFunc(t.Sources, isHIP)
-}

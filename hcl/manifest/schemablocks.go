@@ -584,7 +584,7 @@ var (
 		Text:    "Macros and their values. `null` defines only the name; `true` is 1, `false` 0.",
 		Becomes: "`-DTILE=64`, `-DFAST=1`, `-DNDEBUG`"}
 	attrLanguage = Attribute{Name: "language", Type: StringType,
-		Words: []string{"c", "c++", "cuda", "hip", "asm"}, Default: "by the ending of the file",
+		Words: slices.Concat([]string{"c", "c++"}, deviceLanguages, []string{"asm"}), Default: "by the ending of the file",
 		Example: `language = "cuda"`, See: "language.md#assembler",
 		Text:    "The language of the sources, if it does not follow from their extensions.",
 		Becomes: "`-x cu`; `-x c++`, `-x c`, `-x hip`, `-x assembler-with-cpp`"}

@@ -94,8 +94,8 @@ func (r *reader) codes(f *field) []gencode.Code {
 	if isEmpty(f.val) {
 		r.l.errorAt(f.rng, codeHelp, "%s is empty", f.row.Name)
 	}
-	nvidia := func(c gencode.Code) bool { return !isGFX(c) }
-	if slices.ContainsFunc(out, isGFX) && slices.ContainsFunc(out, nvidia) {
+	other := func(c gencode.Code) bool { return c.Language() != out[0].Language() }
+	if slices.ContainsFunc(out, other) {
 		r.l.errorAt(f.rng, "Make two targets, one for each vendor.",
 			"%s mixes CUDA and HIP code", f.row.Name)
 	}
@@ -122,19 +122,15 @@ func codeMeant(s string) string {
 			"sm_80 sm_90"))
 }
 
-func isGFX(c gencode.Code) bool { return c.Kind == gencode.GFX }
-
 // replaceArch applies --arch: it replaces the shipped code of the same vendor. LTO-IR for run-time
 // linking stays, and so does a list that contains nothing else.
 func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
-	nvidia := func(c gencode.Code) bool { return !isGFX(c) && c.Kind != gencode.LTO }
-	for _, vendor := range []func(gencode.Code) bool{isGFX, nvidia} {
-		want := slices.DeleteFunc(l.archs(), func(c gencode.Code) bool { return !vendor(c) })
-		if len(want) == 0 || !slices.ContainsFunc(codes, vendor) {
-			continue
+	for _, language := range deviceLanguages {
+		ships := func(c gencode.Code) bool { return c.Language() == language && c.Kind != gencode.LTO }
+		want := slices.DeleteFunc(l.archs(), func(c gencode.Code) bool { return !ships(c) })
+		if len(want) > 0 && slices.ContainsFunc(codes, ships) {
+			codes = append(want, slices.DeleteFunc(slices.Clone(codes), ships)...)
 		}
-		rest := slices.DeleteFunc(slices.Clone(codes), vendor)
-		codes = append(want, rest...)
 	}
 	return codes
 }
@@ -165,11 +161,9 @@ func (l *loader) archs() []gencode.Code {
 // A toolchain block names the compiler to use. The CUDA toolkit is found on the system, is in a
 // given folder, or is pinned: NVIDIA's own wheels, which a lock file lists.
 
-var toolchainKinds = []string{"cuda", "hip"}
-
 func (l *loader) decodeToolchain(b *block) {
-	if !slices.Contains(toolchainKinds, b.name) {
-		l.unknown(b.nameRng, "toolchain", b.name, toolchainKinds, "no toolchain named %q", b.name)
+	if !slices.Contains(deviceLanguages, b.name) {
+		l.unknown(b.nameRng, "toolchain", b.name, deviceLanguages, "no toolchain named %q", b.name)
 		return
 	}
 	var t struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,16 +22,26 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// byEnding maps file extensions to languages. A .cu file is HIP if its target ships gfx code.
+// byEnding maps file extensions of host code to languages.
 var byEnding = map[string]string{
 	".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++",
-	".cu": "cuda", ".hip": "hip",
 	".s": "asm", ".S": "asm",
 }
 
 // LanguageOf returns the language of a source by its file extension; "" if the extension is
-// unknown.
-func LanguageOf(file string) string { return byEnding[path.Ext(file)] }
+// unknown. A .cu file is HIP if its target ships gfx code.
+func LanguageOf(file string) string {
+	ending := path.Ext(file)
+	for language, its := range gencode.Languages {
+		if ending == its {
+			return language
+		}
+	}
+	return byEnding[ending]
+}
+
+// deviceLanguages lists the languages with device code.
+var deviceLanguages = slices.Sorted(maps.Keys(gencode.Languages))
 
 var headers = []string{".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".inc", ".ipp", ".tpp"}
 
@@ -49,7 +60,6 @@ func (r *reader) sources(rec *record) []Source {
 	}
 	items = r.distinct(items)
 	parts := r.partitions(items)
-	hip := slices.ContainsFunc(rec.Gencode.Code, isGFX)
 	// By partition: 100,000 sources share them.
 	settings := map[*record]Source{}
 	out := make([]Source, 0, len(items))
@@ -61,9 +71,9 @@ func (r *reader) sources(rec *record) []Source {
 			settings[p] = s
 		}
 		s.Path, s.Pos, s.Generated = it.text, position(it.rng), l.generated[it.text]
-		if r.checkSource(&s, it.rng, hip) {
+		if r.checkSource(&s, it.rng, rec.Gencode.Language()) {
 			s.Std = rec.standard(s.Language, p)
-			r.checkCode(&s, p, hip)
+			r.checkCode(&s, p, rec.Gencode.Language())
 			out = append(out, s)
 		}
 	}
@@ -87,7 +97,7 @@ func (r *reader) distinct(items []item) []item {
 }
 
 // checkSource sets the language of s and checks that its file exists.
-func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
+func (r *reader) checkSource(s *Source, rng hcl.Range, ships string) bool {
 	l, ending := r.l, path.Ext(s.Path)
 	switch {
 	case s.Path == "":
@@ -105,13 +115,13 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	case slices.Contains(headers, ending):
 		return l.errorAt(rng, "Drop it from sources: compilers find headers through includes, and kbuild "+
 			"learns which were read.", "%s is a header", s.Path)
-	case byEnding[ending] == "":
+	case LanguageOf(s.Path) == "":
 		return l.errorAt(rng, endingHelp(ending), "cannot tell the language of %s", s.Path)
 	default:
-		s.Language = byEnding[ending]
+		s.Language = LanguageOf(s.Path)
 	}
-	if hip && s.Language == "cuda" {
-		s.Language = "hip"
+	if s.Language == "cuda" {
+		s.Language = cmp.Or(ships, s.Language)
 	}
 	if !s.IsDevice() {
 		s.Mode = ""
@@ -121,12 +131,12 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 
 // checkCode reports code of a partition that a device link does not allow: nvlink silently omits
 // code that one object lacks.
-func (r *reader) checkCode(s *Source, p *record, hip bool) {
+func (r *reader) checkCode(s *Source, p *record, ships string) {
 	if s.Code == nil {
 		return
 	}
 	at := p.b.body.Attributes["code"].NameRange
-	if isGFX(s.Code[0]) != hip {
+	if s.Code[0].Language() != cmp.Or(ships, "cuda") {
 		r.l.errorAt(at, "Make two targets, one for each vendor.",
 			"%s is compiled for %s, and its target ships code of another vendor", s.Path, s.Code[0])
 	}

@@ -81,7 +81,7 @@ func (k *Toolchain) Compile(r toolchain.CompileRequest) (c toolchain.Compiled) {
 	if !k.Ready(b, &c.Plan, s.Pos) {
 		return c
 	}
-	codes := t.CodesOf(s).GFX
+	codes := t.CodesOf(s).Other
 	c.CheckDepends(t, s.Flags.HIP, s.Flags.Host)
 	c.NotBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
 	k.checkLibs(b, &c.Plan, t)
@@ -156,7 +156,7 @@ func (k *Toolchain) refused(p *toolchain.Plan, t *toolchain.Target, e toolchain.
 		looked = k.Looked
 	}
 	old, isOld := OldLibs(e.Printed, k.Major)
-	codes := toolchain.Spell(t.Codes.GFX)
+	codes := toolchain.Spell(t.Codes.Other)
 	switch {
 	case isOld:
 		p.Errorf(t.Attr("gencode"), old, "%s ships %s, and clang takes none of the device libraries that it finds", t.Label, codes)

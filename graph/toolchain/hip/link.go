@@ -58,7 +58,7 @@ func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 		}
 	}
 	if len(h.inputs) > 0 {
-		h.codes, h.isNew = t.Codes.GFX, k.linkDriver(h.inputs)
+		h.codes, h.isNew = t.Codes.Other, k.linkDriver(h.inputs)
 		if l.Failed = !checkDrivers(h.p, t, h.inputs); l.Failed {
 			return l
 		}
@@ -66,7 +66,7 @@ func (k *Toolchain) Link(r toolchain.LinkRequest) (l toolchain.Linked) {
 		h.checkLinker()
 	}
 	l.Host, l.Env, l.Tools = r.Host, k.Environ(), []string{Tool}
-	l.Work.Driver = &graph.Driver{Ships: toolchain.CodeNames(t.Codes.GFX)}
+	l.Work.Driver = &graph.Driver{Ships: toolchain.CodeNames(t.Codes.Other)}
 	command := h.inOnePiece(r, &l)
 	var err error
 	if h.Link, err = h.learn(); err != nil {
@@ -126,7 +126,7 @@ func (h *link) inOnePiece(r toolchain.LinkRequest, l *toolchain.Linked) []string
 	l.Host = r.WithObjects(objects)
 	o := h.options()
 	o.LLD = h.t.Flags.LLD
-	command := h.linkArgv(h.t.Codes.GFX, h.mode, o, nil, "")
+	command := h.linkArgv(h.t.Codes.Other, h.mode, o, nil, "")
 	command = command[:len(command)-2]
 	h.plain = append(slices.Clone(command), host.Link("", l.Host)[1:]...)
 	return command
@@ -167,7 +167,7 @@ func (h *link) learn() (*Link, error) {
 	if err := clang.AllSplit(h.inputs, "hipcc"); err != nil {
 		return nil, err
 	}
-	argv := h.linkArgv(h.t.Codes.GFX, h.mode, h.options(), []string{toolchain.QueryInput}, toolchain.AskOutput)
+	argv := h.linkArgv(h.t.Codes.Other, h.mode, h.options(), []string{toolchain.QueryInput}, toolchain.AskOutput)
 	q := toolchain.Question{Tool: Tool, By: "hipcc -###", Args: clang.Query(argv, "", "", "")}
 	h.asked = q.Key()
 	link, err := toolchain.Learn(&h.b.Answers, q, func(text string) (*Link, error) {
@@ -202,16 +202,16 @@ func (h *link) options() toolchain.Options {
 // requested, though it would run there (gencode.Covers).
 func checkCoverage(p *toolchain.Plan, t, u *toolchain.Target) {
 	for _, m := range u.Library.Members {
-		for _, want := range t.Codes.GFX {
+		for _, want := range t.Codes.Other {
 			if m.Relocatable && !slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Name == want.Name && i.Feature == want.Feature }) {
 				p.Bothf(t.Attr("gencode"), u.Pos, u.Label+" is this file", "Ask the vendor for that architecture, or drop it here.",
 					"%s needs %s, but %s:%s has %s only", t.Label, want, u.File, m.Name, gencode.Spell(m.Images))
 			}
 		}
 	}
-	for _, want := range t.Codes.GFX {
-		if u.Kind != manifest.Prebuilt && !slices.Contains(u.Codes.GFX, want) {
-			toolchain.Lacks(p, t, u, want, u.Codes.GFX)
+	for _, want := range t.Codes.Other {
+		if u.Kind != manifest.Prebuilt && !slices.Contains(u.Codes.Other, want) {
+			toolchain.Lacks(p, t, u, want, u.Codes.Other)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func checkCoverage(p *toolchain.Plan, t, u *toolchain.Target) {
 // unit returns the unit for splitting the link. Its folder is the parent of all intermediates,
 // because several links share some of them.
 func (h *link) unit() toolchain.Unit {
-	u := h.b.NewUnit(h.p, &graph.Action{Name: h.t.Name, Mode: h.mode, Archs: toolchain.CodeNames(h.t.Codes.GFX), Argv: h.plain, Env: h.Environ(), Tools: []string{Tool},
+	u := h.b.NewUnit(h.p, &graph.Action{Name: h.t.Name, Mode: h.mode, Archs: toolchain.CodeNames(h.t.Codes.Other), Argv: h.plain, Env: h.Environ(), Tools: []string{Tool},
 		Work: graph.Work{Driver: &graph.Driver{DryRunKey: h.asked}}}, "")
 	u.Dir = h.b.Out(graph.PartsDir)
 	return u

@@ -66,7 +66,7 @@ func (m *module) compiledBitcode(s *manifest.Source) (arts []toolchain.Artifact)
 	if i < 0 || m.t.Objects[i].Code == nil {
 		return nil
 	}
-	for _, code := range m.t.Codes.GFX {
+	for _, code := range m.t.Codes.Other {
 		out := m.ArtifactPath(m.t, s, toolchain.FileName(code.String()), "bc")
 		m.Emit(&graph.Action{Kind: graph.Copy, Name: path.Base(out), Archs: []string{code.String()}, Mode: s.Mode,
 			Inputs: []string{m.t.Objects[i].Code[code.String()]}, Outputs: []string{out}})
@@ -85,7 +85,7 @@ func (m *module) finish(s *manifest.Source, kind string, code []toolchain.Artifa
 	for _, a := range code {
 		files[a.Arch] = a.Path
 	}
-	c := toolchain.Compile{Source: clang.QuerySource, Output: toolchain.AskOutput, Mode: "whole", Codes: m.t.Codes.GFX}
+	c := toolchain.Compile{Source: clang.QuerySource, Output: toolchain.AskOutput, Mode: "whole", Codes: m.t.Codes.Other}
 	how, err := m.learnModule(&graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}},
 		m.compileArgv(c, "", toolchain.Options{Flags: CompressOptions(m.t.Flags.HIP)}), c)
 	if err != nil {
@@ -94,7 +94,7 @@ func (m *module) finish(s *manifest.Source, kind string, code []toolchain.Artifa
 	}
 	whole := toolchain.Artifact{Path: m.ArtifactPath(m.t, s, "", "fatbin"), Kind: "fatbin"}
 	argv, inputs := how.Bundle.Pack(files, whole.Path)
-	m.Emit(&graph.Action{Kind: graph.Bundle, Name: path.Base(whole.Path), Archs: toolchain.CodeNames(m.t.Codes.GFX), Mode: m.t.Mode,
+	m.Emit(&graph.Action{Kind: graph.Bundle, Name: path.Base(whole.Path), Archs: toolchain.CodeNames(m.t.Codes.Other), Mode: m.t.Mode,
 		Argv: argv, Env: m.Environ(), Inputs: inputs, Outputs: []string{whole.Path}, Tools: []string{Tool}})
 	if s != nil {
 		whole.Source = s.Path
@@ -142,7 +142,7 @@ func (m *module) emit(s *manifest.Source, kind string) (arts []toolchain.Artifac
 	inc := m.Searched(*s)
 	m.CheckDepends(m.t, s.Flags.HIP)
 	m.checkLibs(m.Build, &m.Plan, m.t)
-	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: m.t.Codes.GFX}
+	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: m.t.Codes.Other}
 	whole := &graph.Action{Name: s.Path, Mode: mode, Env: m.Environ(), Inputs: []string{s.Path}, OrderOnly: m.Headers, SearchDirs: inc,
 		Tools: []string{Tool}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}
 	passes, err := m.learnModule(whole, m.compileArgv(c, "", m.options(&m.Plan, m.t, *s, inc)), c)
@@ -152,7 +152,7 @@ func (m *module) emit(s *manifest.Source, kind string) (arts []toolchain.Artifac
 	}
 	u := m.NewUnit(&m.Plan, whole, m.ArtifactPath(m.t, s, "", kind))
 	split := clang.NewSplit(clang.Unit(u, m.t, *s, s.Flags.HIP), Tool, passes.Passes)
-	for _, code := range m.t.Codes.GFX {
+	for _, code := range m.t.Codes.Other {
 		out := m.ArtifactPath(m.t, s, toolchain.FileName(code.String()), ending)
 		split.Device(code, out)
 		arts = append(arts, toolchain.Artifact{Path: out, Kind: kind, Arch: code.String(), Source: s.Path})
@@ -162,7 +162,7 @@ func (m *module) emit(s *manifest.Source, kind string) (arts []toolchain.Artifac
 
 // link plans a device link for each architecture of a module in the modes rdc and lto.
 func (m *module) link() (arts []toolchain.Artifact) {
-	h := &link{Toolchain: m.Toolchain, b: m.Build, p: &m.Plan, t: m.t, inputs: m.Inputs, codes: m.t.Codes.GFX, mode: toolchain.LinkMode(toolchain.HasLTO(m.Inputs))}
+	h := &link{Toolchain: m.Toolchain, b: m.Build, p: &m.Plan, t: m.t, inputs: m.Inputs, codes: m.t.Codes.Other, mode: toolchain.LinkMode(toolchain.HasLTO(m.Inputs))}
 	h.checkLinker()
 	if h.isNew = m.linkDriver(h.inputs); !checkDrivers(h.p, m.t, h.inputs) {
 		return nil

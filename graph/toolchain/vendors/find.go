@@ -57,7 +57,7 @@ func (n *Needs) Add(p *manifest.Project) {
 	}
 	for _, t := range p.Targets {
 		n.NativeCPU = n.NativeCPU || host.NativeCPU(t.Flags.Link)
-		translated := t.HIPForNVIDIA()
+		translated := forNVIDIA(t)
 		if translated {
 			w := n.Wanted[hip.Tool]
 			w.Headers = true

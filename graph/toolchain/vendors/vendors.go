@@ -163,13 +163,19 @@ func HasTimes(a *graph.Action, output string) bool {
 	return toolchain.IsTimeTrace(a, output) || nvcc.IsTimeFile(a, output)
 }
 
+// forNVIDIA reports whether a target has HIP sources and ships NVIDIA code.
+func forNVIDIA(t *manifest.Target) bool {
+	isHIP := func(s manifest.Source) bool { return s.Language == hip.Tool }
+	return t.Gencode.Language() == "cuda" && slices.ContainsFunc(t.Sources, isHIP)
+}
+
 // HIP for NVIDIA's GPUs is CUDA: HIP's headers (hip/nvidia_detail) rename CUDA's functions, and
 // hipcc with HIP_PLATFORM=nvidia runs nvcc. So kbuild compiles the HIP sources of a target with
 // NVIDIA codes as CUDA, with those headers.
 
 // Translate returns t with the sources that a toolchain compiles as another language, or t itself.
 func (in *Installed) Translate(t *manifest.Target) *manifest.Target {
-	if !t.HIPForNVIDIA() {
+	if !forNVIDIA(t) {
 		return t
 	}
 	cuda, one := *t, "1"
@@ -194,7 +200,7 @@ const systemHeaders = "/usr/include"
 // CheckHeaders reports missing headers of translated sources once, unless the manifest names
 // folders that may have them. t is the target as written.
 func (in *Installed) CheckHeaders(b *toolchain.Build, d *toolchain.Diagnostics, t *manifest.Target) {
-	if in.HIP.NVIDIAHeaders != "" || !t.HIPForNVIDIA() || len(t.Includes)+len(t.PrivateIncludes) > 0 || !b.Once(toolchain.NoCompiler) {
+	if in.HIP.NVIDIAHeaders != "" || !forNVIDIA(t) || len(t.Includes)+len(t.PrivateIncludes) > 0 || !b.Once(toolchain.NoCompiler) {
 		return
 	}
 	d.Errorf(t.Sources[0].Pos, `Looked for hip/nvidia_detail in the include folders of ROCM_PATH, HIP_PATH, /opt/rocm and /usr. Install them (Debian and Ubuntu: apt install libamdhip64-dev; `+
