@@ -99,6 +99,9 @@ func are(names []string) string {
 // depend returns the advice to add a target to the deps of the failed one. All advice about deps is
 // generated here, where it is compared with the manifest: existing deps are not advised.
 func (f *Failure) depend(on string) string {
+	if kind, _, _ := strings.Cut(on, "."); kind == "executable" || kind == "module" {
+		return "only libraries are linked: move it into one that is in the deps of both"
+	}
 	byLabel := map[string]*graph.Target{}
 	for _, t := range f.Targets {
 		byLabel[t.Label] = t

@@ -269,6 +269,9 @@ func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string)
 	for _, f := range own {
 		scan := s.sources.scan(f)
 		names, files, macro = append(names, scan.hasIncludeNames...), append(files, s.Abs(f)), macro || scan.hasIncludeMacro
+		if scan.dependency {
+			there = append(there, Never("#pragma GCC dependency compares the times of files"))
+		}
 	}
 	for _, f := range found {
 		if slices.Contains(own, f.Path) || !path.IsAbs(f.Path) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type sourceScan struct {
 	computed        bool     // it includes a name from a macro
 	next            bool     // it has #include_next, or the word
 	assembles       bool     // the assembler may read files for it
+	dependency      bool     // it has #pragma GCC dependency
 }
 
 // nothing is the shared scan of most files: there may be 100,000 of them.
@@ -92,6 +94,7 @@ func scanText(text []byte) *sourceScan {
 	now := sourceScan{clocks: clocksIn(text), assembles: mayAssemble(text)}
 	text = splice(text)
 	now.once = bytes.Contains(text, []byte("once"))
+	now.dependency = bytes.Contains(text, []byte("dependency")) && gccDependency().Match(text)
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])
 		if name != "" {
@@ -136,6 +139,10 @@ func isDefined(text []byte) bool {
 	line := text[bytes.LastIndexByte(text, '\n')+1:]
 	return bytes.Contains(line, []byte("define ")) || bytes.Contains(line, []byte("define\t"))
 }
+
+var gccDependency = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)\bGCC(?:\s|/\*.*?\*/)+dependency\b`)
+})
 
 // hasInclude is the common prefix of the operators that query whether a file exists: __has_include,
 // __has_include_next and gcc's own __has_include__.

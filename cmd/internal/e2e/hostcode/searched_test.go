@@ -2,6 +2,7 @@ package hostcode
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
@@ -39,5 +40,19 @@ func TestPrecompiledSearched(t *testing.T) {
 		p.Run("sh", "-c", "mkdir -p inc/sub first/sub; "+step.edit)
 		p.Run("kbuild")
 		p.Run("sh", "-c", fmt.Sprintf("build/bin/m; [ $? = %d ]", step.want))
+	}
+}
+
+// #pragma GCC dependency warns by the time of a file that no dependency file names.
+func TestPragmaDependency(t *testing.T) {
+	t.Parallel()
+	p := e2e.Bare(t)
+	p.Write("kernels.hcl", "library \"m\" {\n  sources = [\"m.cpp\"]\n}\n")
+	p.Write("grammar.y", "")
+	p.Write("m.cpp", "#pragma GCC dependency \"grammar.y\"\n")
+	p.Run("kbuild")
+	p.Run("touch", "-d", "+1 hour", "grammar.y")
+	if _, out := p.Run("kbuild"); !strings.Contains(out, "current file is older than") {
+		t.Errorf("the compiler did not run:\n%s", out)
 	}
 }
