@@ -392,10 +392,13 @@ func (d *drawing) suggestion(comment string) string {
 	return fmt.Sprintf("%s %d nodes: `kbuild graph --collapse` draws one for each target and kind of action\n", comment, n)
 }
 
-// Count formats a number of things: "1 action", "2 actions".
+// Count formats a number of things: "1 action", "2 actions", "2 libraries".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok {
+		noun = stem + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

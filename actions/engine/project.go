@@ -132,7 +132,7 @@ func (b *build) planProject() (*Project, error) {
 	options := plan.Options{NoSplit: w.NoSplit, RequireSplit: w.RequireSplit, Exports: w.Exports, CheckLink: w.CheckLink}
 	made := plan.New(loaded, p.Facts, options)
 	for len(made.Questions) > 0 {
-		end := w.slowly(fmt.Sprintf("asking the compilers for the steps of %d commands; the next build knows them", len(made.Questions)))
+		end := w.slowly(fmt.Sprintf("asking the compilers for the steps of %s; the next build knows them", graph.Count(len(made.Questions), "command")))
 		err := p.steps.Query(context.Background(), made.Questions)
 		if end(); err != nil {
 			return nil, err

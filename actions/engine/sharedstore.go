@@ -166,7 +166,7 @@ func (w *Workspace) tell(s remote.Stats) {
 	if s.Executed+s.Lost+s.Beaten == 0 {
 		return
 	}
-	text = fmt.Sprintf("remote execution: %d actions, %s sent, %s received", s.Executed, Size(s.Submitted), Size(s.Returned))
+	text = fmt.Sprintf("remote execution: %s, %s sent, %s received", graph.Count(s.Executed, "action"), Size(s.Submitted), Size(s.Returned))
 	if s.Beaten > 0 {
 		text += fmt.Sprintf("; %d were done here first", s.Beaten)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 type cacheCmd struct {
@@ -72,8 +73,9 @@ func (cmd cacheGCCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	err = c.print(res, "removed %d records, %d blobs and %d commands, %s; %s are left\n", res.Records,
-		res.Blobs, res.Commands, engine.Size(res.Freed), engine.Size(res.Bytes))
+	err = c.print(res, "removed %s, %s and %s, %s; %s are left\n",
+		graph.Count(res.Records, "record"), graph.Count(res.Blobs, "blob"),
+		graph.Count(res.Commands, "command"), engine.Size(res.Freed), engine.Size(res.Bytes))
 	if !c.JSON {
 		c.workspace().SayOver(res)
 	}

@@ -137,7 +137,7 @@ func (c *cli) explainCall(file string, calls []quick.Entry) error {
 		case quick.Left:
 			fmt.Fprintln(c.out, "the compiler ran as it is: "+e.Why)
 		default:
-			fmt.Fprintf(c.out, "%s; %d passes ran, %d were taken from the cache\n", why, e.Ran, e.Taken)
+			fmt.Fprintf(c.out, "%s; passes that ran: %d, from the cache: %d\n", why, e.Ran, e.Taken)
 		}
 		return nil
 	}

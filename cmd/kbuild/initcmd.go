@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,10 +61,7 @@ func (cmd initCmd) Run(c *cli) error {
 	if unplanned != nil {
 		c.say("kbuild: warning: it could not be planned here, so it may have errors: %v", unplanned)
 	}
-	libraries := fmt.Sprintf("%d libraries", doc.Count("library"))
-	if doc.Count("library") == 1 {
-		libraries = "1 library"
-	}
+	libraries := graph.Count(doc.Count("library"), "library")
 	plan := "kbuild plan"
 	if cmd.From != "" {
 		plan = "kbuild -C " + b.Root + " plan"

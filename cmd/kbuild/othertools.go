@@ -52,6 +52,9 @@ func refused(args []string, err error, flags []*kong.Flag) (message, try string)
 	if fact, _, ok := strings.Cut(message, ", did you mean one of"); ok {
 		message = fact // the suggestion lists every one-letter option
 	}
+	if fact, _, ok := strings.Cut(message, " (short flag); perhaps try"); ok {
+		message = strings.Replace(fact, "expected value value but got ", "", 1) + " is not a value"
+	}
 	word, isFlag := strings.CutPrefix(message, "unknown flag ")
 	word, _, _ = strings.Cut(strings.TrimPrefix(word, "unexpected argument "), ",")
 	at := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, word) })

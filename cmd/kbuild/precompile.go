@@ -110,7 +110,7 @@ func verifyManifests(c *cli, files []string) error {
 			c.say("%s: %s", name, p)
 		}
 		if v.OK && !c.Quiet {
-			if _, err := fmt.Fprintf(c.out, "%s: %d artifacts are as it says\n", name, v.Artifacts); err != nil {
+			if _, err := fmt.Fprintf(c.out, "%s: %s as it says\n", name, graph.Count(v.Artifacts, "artifact")); err != nil {
 				return err
 			}
 		}

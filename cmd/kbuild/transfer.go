@@ -16,6 +16,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 type cacheExportCmd struct {
@@ -51,8 +52,8 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 		return err
 	}
 	if len(missing) > 0 {
-		c.say("kbuild: warning: the bundle lacks %d actions, which the cache does not have: %s of %s is the first; build before you export "+
-			"(what spells __DATE__ or __TIME__, or was not compiled again after an edit of comments, is not in the cache)", len(missing), missing[0].Name, missing[0].Target)
+		c.say("kbuild: warning: the bundle lacks %s, which the cache does not have: %s of %s is the first; build before you export "+
+			"(what spells __DATE__ or __TIME__, or was not compiled again after an edit of comments, is not in the cache)", graph.Count(len(missing), "action"), missing[0].Name, missing[0].Target)
 	}
 	if cmd.File != "-" {
 		return sayExported(c, cmd.File, m)
@@ -79,7 +80,8 @@ func sayExported(c *cli, file string, m disk.Manifest) error {
 }
 
 func describe(m disk.Manifest) string {
-	return fmt.Sprintf("%d records and %d blobs, %s, of %s for %s", m.Records, m.Blobs, engine.Size(m.Bytes), term.Name(strings.Join(m.Targets, " ")), term.Name(strings.Join(m.Archs, " ")))
+	return fmt.Sprintf("%s and %s, %s, of %s for %s", graph.Count(m.Records, "record"),
+		graph.Count(m.Blobs, "blob"), engine.Size(m.Bytes), term.Name(strings.Join(m.Targets, " ")), term.Name(strings.Join(m.Archs, " ")))
 }
 
 // writeBundle writes to standard output, or to a file that appears only when it is complete.
@@ -154,8 +156,8 @@ func (cmd cacheImportCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	return c.print(res, "%d records and %d blobs, %s, were new\n", res.Records, res.Blobs,
-		engine.Size(res.Bytes))
+	return c.print(res, "%s and %s, %s, were new\n", graph.Count(res.Records, "record"),
+		graph.Count(res.Blobs, "blob"), engine.Size(res.Bytes))
 }
 
 // accept compares a bundle's fields with those of the local project. An error ends the import.

@@ -14,6 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/actions/verify"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 type cacheVerifyCmd struct {
@@ -66,9 +67,10 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 	if c.JSON {
 		c.out.Event(checkedEvent{"checked", res})
 	} else {
-		fmt.Fprintf(c.out, "%d records and %d blobs checked, %d broken\n", res.Records, res.Blobs, len(broken))
+		fmt.Fprintf(c.out, "%s and %s checked, %d broken\n", graph.Count(res.Records, "record"),
+			graph.Count(res.Blobs, "blob"), len(broken))
 		if res.Others > 0 {
-			fmt.Fprintf(c.out, "%d records are of other versions of kbuild; cache gc removes them when they are not used\n", res.Others)
+			fmt.Fprintf(c.out, "%s of other versions of kbuild; cache gc removes them when they are not used\n", graph.Count(res.Others, "record"))
 		}
 	}
 	if len(broken) > 0 {
@@ -110,7 +112,7 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 		}
 	}
 	if !c.JSON {
-		fmt.Fprintf(c.out, "%d actions ran again, %d made something else\n", checked, len(differ))
+		fmt.Fprintf(c.out, "%s ran again, %d made something else\n", graph.Count(checked, "action"), len(differ))
 	}
 	err = c.ended(sum, err)
 	if len(differ) > 0 {
@@ -152,7 +154,7 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 		fmt.Fprintf(c.out, "  %s %s\n", u.How, u.Path)
 	}
 	if !c.JSON {
-		fmt.Fprintf(c.out, "%d commands ran again, %d paths are in no record\n", checked, len(found))
+		fmt.Fprintf(c.out, "%s ran again, %s in no record\n", graph.Count(checked, "command"), graph.Count(len(found), "path"))
 	}
 	err = c.ended(sum, err)
 	if len(found) > 0 {

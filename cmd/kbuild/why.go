@@ -90,7 +90,7 @@ func (cmd whyCmd) each(c *cli, g *graph.Graph, r *execute.Runner, list []execute
 		writeWhy(c.out, v, why, e.Kept)
 	}
 	if quiet > 0 {
-		fmt.Fprintf(c.out, "%d actions are up to date\n", quiet)
+		fmt.Fprintf(c.out, "%s up to date\n", graph.Count(quiet, "action"))
 	}
 	return nil
 }

@@ -81,6 +81,8 @@ func (l *catalog) importFile(b *block) {
 func (l *catalog) mayImport(b *block, file string) bool {
 	dir := path.Dir(file)
 	switch {
+	case b.name == "":
+		return l.errorAt(b.nameRng, `Write import "math/kernels.hcl" {}.`, "an import needs a path")
 	case filepath.IsAbs(b.name) || strings.Contains(b.name, `\`):
 		return l.errorAt(b.nameRng, "A project must work in any folder.",
 			"the path of an import is relative to its manifest and uses /")

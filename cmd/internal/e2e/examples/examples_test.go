@@ -189,7 +189,7 @@ func TestExampleMatrix(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(e.Dir, "build/modules/gemm.double.16.sm_80.cubin")); err == nil {
 		t.Error("the excluded variant was built")
 	}
-	if printed, _ := e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json"); strings.Count(printed, ": 4 artifacts are as it says\n") != 3 {
+	if printed, _ := e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json"); strings.Count(printed, ": 4 artifacts as it says\n") != 3 {
 		t.Errorf("the manifests: %s", printed)
 	}
 	out, _ := e.Run("build/bin/list")

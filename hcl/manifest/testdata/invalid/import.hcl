@@ -1,3 +1,5 @@
 import "sub" {
   path = "sub/kernels.hcl"
 }
+
+import "" {}
