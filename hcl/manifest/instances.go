@@ -248,6 +248,8 @@ func (e *evaluator) hasInstance(t *target, rng hcl.Range) bool {
 	}
 	if slices.Contains(keys, key) {
 		return true
+	} else if keys == nil { // its for_each is reported
+		return false
 	}
 	summary, detail := noInstance(t.kind+"."+name, key, keys)
 	return e.errorAt(rng, detail, "%s", summary)

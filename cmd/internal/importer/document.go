@@ -45,7 +45,7 @@ type origin struct {
 	item  int // of the attribute; -1 means the whole attribute
 }
 
-func (b *block) label() string { return b.kind + "." + b.name }
+func (b *block) label() string { return strings.TrimSuffix(b.kind+"."+b.name, ".") }
 
 // set sets an attribute to an expression, unless that is empty.
 func (b *block) set(key, expr string, comments ...string) {

@@ -103,6 +103,12 @@ func TestDrop(t *testing.T) {
 		d.Notes[2] != `library.x: all of it, for sources "b.cu": no` {
 		t.Errorf("notes are %q", d.Notes)
 	}
+	defaults := &block{kind: "defaults"}
+	defaults.set("opt", "9")
+	d.blocks = append(d.blocks, defaults)
+	if drop("opt"); d.Notes[3] != "defaults: opt 9: no" {
+		t.Errorf("notes are %q", d.Notes)
+	}
 	if d.Drop([]Fault{{Line: 1000}}) || !d.HasTargets() {
 		t.Error("a line that is not there was dropped")
 	}

@@ -62,3 +62,12 @@ prebuilt "p" {
   for_each = ["a"]
   archive  = "third_party/libspectra.a"
 }
+
+executable "unknown" {
+  for_each = ["a", nope]
+  sources  = ["src/main.cpp"]
+}
+
+test "unknown" {
+  executable = executable.unknown["a"]
+}
