@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -109,4 +111,129 @@ func (b *builder) describe(t *target, arts []toolchain.Artifact) {
 	a.Work.Manifest, a.Inputs = &head, append(a.Inputs, symbols...)
 	b.emit(t, a)
 	t.node.Outputs = append(t.node.Outputs, out)
+}
+
+// An embedded module is a table of its artifacts in an object file:
+//
+//	gemm.f16.sm_80.cubin --\
+//	gemm.f16.compute_80.ptx -> embed -> gemm_table.c -> cc -> gemm_table.o
+//	gemm.f32.sm_80.cubin --/         \> gemm_table.h, which users include
+//
+// The source is C, so that the compiler lays out the table for every processor and checks it
+// against the header. The bytes come in by .incbin, whose compile time does not grow with their
+// number.
+
+// embed plans one object and one header with the artifacts of all instances of a module. The last
+// instance plans them, because embed belongs to the block and not to an instance.
+func (b *builder) embed(t *target) {
+	group := b.instances(string(t.Kind) + "." + t.Base)
+	if len(group) == 0 {
+		group = []*target{t}
+	}
+	if t != group[len(group)-1] {
+		return
+	}
+	if b.facts.CC.Path == "" {
+		b.problems.Errorf(t.Embed.Pos, b.facts.CC.Error, "no C compiler to embed %s", t.Label)
+		return
+	}
+	symbol := t.Embed.Symbol
+	dir := b.build.Out(fileset.GenDir, "module."+fileset.Flat(t.Base))
+	source, header := path.Join(dir, symbol+".c"), path.Join(dir, symbol+".h")
+	object := b.build.Out("obj", "module."+fileset.Flat(t.Base), symbol+".o")
+	argv, inputs := embedArgs(symbol, group)
+	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{source, header}})
+	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(source),
+		Argv: host.Compile(b.facts.CC.Path, source, object, object+".d", "", host.Options{
+			PIC: true, // the table is addresses, which the dynamic linker may fill in
+		}),
+		Inputs: append([]string{source, header}, inputs...), Outputs: []string{object}, Depfile: object + ".d", Tools: []string{"cc"}})
+	t.node.Outputs = append(t.node.Outputs, object, header)
+	for _, u := range group {
+		u.headers, u.include = []string{header}, []string{dir}
+	}
+	t.embeds = []string{object}
+}
+
+// embedArgs returns the arguments of an Embed action, the symbol and five words for each toolchain.Artifact,
+// and the files that it reads.
+func embedArgs(symbol string, group []*target) (argv, inputs []string) {
+	argv = []string{"embed", symbol}
+	for _, u := range group {
+		for _, a := range u.Artifacts {
+			argv = append(argv, strings.TrimPrefix(u.Name[len(u.Base):], ":"), a.Source, a.Arch, a.Kind, a.Path)
+			inputs = append(inputs, a.Path)
+		}
+	}
+	return argv, inputs
+}
+
+// checkEmbeds rejects two modules with one symbol among the dependencies of t, even those of its
+// shared libraries. The dynamic linker would bind the whole program to one of the two tables, and
+// an include would find one of the two headers.
+func (b *builder) checkEmbeds(t *target) {
+	first := map[string]*target{}
+	for _, m := range b.walk.exporters(t) {
+		if m.Embed == nil {
+			continue
+		}
+		other := first[m.Embed.Symbol]
+		if other == nil {
+			first[m.Embed.Symbol] = m
+		} else if other.Base != m.Base {
+			b.problems.Bothf(m.Embed.Pos, other.Embed.Pos, "the other one, of module."+other.Base, "Give each embed its own symbol.",
+				"%s would hold two tables called %s", t.Label, m.Embed.Symbol)
+		}
+	}
+}
+
+// checkLinks plans the links that --check-link requests.
+func (b *builder) checkLinks() {
+	c := b.options.CheckLink
+	if c == nil {
+		return
+	}
+	names := map[string]bool{} // also the targets of each group
+	for _, name := range c.Modules {
+		names[name] = true
+	}
+	for _, group := range b.project.Groups {
+		for _, d := range group.Targets {
+			names[d.Label] = names[d.Label] || slices.Contains(c.Modules, group.Name) || slices.Contains(c.Modules, "group."+group.Name)
+		}
+	}
+	for _, t := range b.order {
+		emits := t.Kind == manifest.Module && slices.Contains(t.Emit, "ltoir")
+		switch named := names[t.Label] || names[t.Name] || names[t.Base] || names[string(t.Kind)+"."+t.Base]; {
+		case t.unbuilt != "" || !named && len(c.Modules) > 0:
+		case emits: // linked with the modules that it depends on
+			r := toolchain.CheckRequest{Build: b.build, Target: &t.Target, Archs: c.Archs}
+			for _, u := range append([]*target{t}, b.walk.closure(t)...) {
+				if u.Kind == manifest.Module && slices.Contains(u.Emit, "ltoir") && agree(t, u) {
+					r.Inputs = append(r.Inputs, toolchain.LinkInput{Target: &u.Target, LTO: true})
+				}
+				if p, ok := linkInputOf(b.toolchain(t), &u.Target); ok && u.Kind == manifest.Prebuilt {
+					r.Inputs = append(r.Inputs, p)
+				}
+			}
+			checked := b.toolchain(t).Check(r)
+			b.take(t, checked.Plan)
+			t.node.Checks = append(t.node.Checks, checked.Outputs...)
+		case named:
+			b.problems.Errorf(t.Attr("emit"), `Add "ltoir" to the emit of a module, or leave it out of --check-link.`, "%s has no LTO-IR to link for %s", t.Label, toolchain.Spell(c.Archs))
+		}
+	}
+}
+
+// agree reports whether two matrix instances have equal values in the axes that both have. If a
+// module depends on one with the same axes, each instance is linked with its counterpart.
+func agree(t, u *target) bool {
+	for _, a := range t.Matrix {
+		for _, b := range u.Matrix {
+			if a.Name == b.Name && a.Value != b.Value {
+				return false
+			}
+		}
+	}
+	return true
 }
