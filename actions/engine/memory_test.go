@@ -65,32 +65,3 @@ func TestPeakOfOneAction(t *testing.T) {
 		recorded{graph.Action{Kind: graph.Embed, Memory: 4096 * mib, Argv: []string{"as"}}, -1, 0},
 	)
 }
-
-// One that nothing is known of is as large as the larger of its kind.
-func TestPeakOfAKind(t *testing.T) {
-	lto, plain := &graph.Link{LTO: true}, &graph.Link{}
-	var list []recorded
-	for i := range int64(20) {
-		list = append(list, recorded{graph.Action{Kind: graph.CICC}, (i + 1) * mib, (i + 1) * mib},
-			recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: lto}}, (i + 101) * mib, (i + 101) * mib},
-			recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: plain}}, (i + 201) * mib, (i + 201) * mib})
-		if i < 9 {
-			list = append(list, recorded{graph.Action{Kind: graph.PTXAS}, (i + 1) * mib, (i + 1) * mib})
-		}
-	}
-	for i := range 300 { // few of many are large enough to be seen
-		r := recorded{graph.Action{Kind: graph.HostCompile}, 0, 512 * mib}
-		if i < 20 {
-			r.peak, r.want = 9000*mib, 9000*mib
-		}
-		list = append(list, r)
-	}
-	checkPeaks(t, append(list,
-		recorded{graph.Action{Kind: graph.CICC}, -1, 19 * mib},
-		recorded{graph.Action{Kind: graph.CICC, Memory: 5 * mib}, -1, 5 * mib},
-		recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: lto}}, -1, 119 * mib},
-		recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: plain}}, -1, 219 * mib},
-		recorded{graph.Action{Kind: graph.PTXAS}, -1, 512 * mib}, // too few
-		recorded{graph.Action{Kind: graph.HostCompile}, -1, 512 * mib},
-	)...)
-}

@@ -9,13 +9,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
-	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/remote"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -44,7 +41,6 @@ type Tree struct {
 	files  *cache.Files
 	shared *sharedStore // Store with a remote cache behind it; nil if there is no remote cache
 	own    *disk.Store  // store of the build tree, if there is no action cache
-	peaks  peaks
 }
 
 // runner executes the actions of a graph, and knows what they observed.
@@ -265,7 +261,6 @@ func (w *Workspace) lockAny(state string, create bool) (*Tree, error) {
 func (w *Workspace) lockTree(state string) (*Tree, error) {
 	t := &Tree{w: w, state: state, begun: w.Begun}
 	ctx := context.Background()
-	var lent *jobserver.Client
 	var wait func(*run.Busy)
 	if !w.NoWait {
 		if run.IsCommand(filepath.Join(state, "tmp")) {
@@ -276,15 +271,11 @@ func (w *Workspace) lockTree(state string) (*Tree, error) {
 		defer stop()
 		wait = func(b *run.Busy) {
 			w.UI.Say(fmt.Sprintf("waiting for another kbuild in this build tree%s", b.Parenthesis()))
-			lent, t.begun = w.lendSlot(), time.Time{}
+			t.begun = time.Time{}
 		}
 	}
 	var err error
 	t.lock, err = run.AcquireLock(ctx, filepath.Join(state, "lock"), wait)
-	if lent != nil {
-		lent.TakeBack(ctx)
-		lent.Close()
-	}
 	if ctx.Err() != nil {
 		if err == nil {
 			t.lock.Release()
@@ -316,21 +307,6 @@ func tidy(state string) error {
 	run.RemoveTemp(tmp, "")
 	regular.RemoveTemporary(state)
 	return nil
-}
-
-// lendSlot lends the slot of this process to another job of make while the process waits. The
-// process that it waits for can use the slot. It returns nil if there is none to lend; an error is
-// reported when it matters.
-func (w *Workspace) lendSlot() *jobserver.Client {
-	client, err := jobserver.FromEnviron(w.Env.Get("MAKEFLAGS"))
-	if err != nil || client == nil {
-		return nil
-	}
-	if client.Lend() != nil {
-		client.Close()
-		return nil
-	}
-	return client
 }
 
 // removeState removes what kbuild knows of a locked build tree, the lock last. Then it removes the
@@ -366,9 +342,8 @@ func removeState(dir, state string) error {
 //
 // The estimate is the peak of the last run or the hint in the manifest, whichever is larger. A
 // record covers the largest process only, and is older than the edit that made a link outgrow the
-// machine. A hint becomes outdated as the code grows. An action without either is taken for one of
-// the larger actions of its kind in this build tree. If there are too few of these, the estimate is
-// the usual peak of the kind.
+// machine. A hint becomes outdated as the code grows. An action without either has the usual peak
+// of its kind.
 func (t *Tree) Memory(a *graph.Action) int64 {
 	if a.Kind.InProcess() {
 		return 0
@@ -383,54 +358,13 @@ func (t *Tree) Memory(a *graph.Action) int64 {
 	if n > 0 {
 		return n
 	}
-	t.peaks.once.Do(t.learnPeaks)
-	if n := t.peaks.byKind[kindOf(a)]; n > 0 {
-		return n
-	}
 	return Usual(a)
-}
-
-// peaks holds, for each kind, the peak that nine of ten recorded actions do not exceed.
-type peaks struct {
-	once   sync.Once
-	byKind map[peakKind]int64
-}
-
-// peakKind groups actions with similar peaks: optimising a whole program takes more than linking
-// it.
-type peakKind struct {
-	kind graph.Kind
-	lto  bool
-}
-
-func kindOf(a *graph.Action) peakKind { return peakKind{a.Kind, a.Link().LTO} }
-
-// enough is how many records of a kind count for more than the usual peak.
-const enough = 10
-
-// learnPeaks learns from the records. A peak that was too small to be measured counts as well.
-// Otherwise the few measured ones of a large project would stand for all. If the result is such a
-// peak, Memory uses the usual one.
-func (t *Tree) learnPeaks() {
-	seen := map[peakKind][]int64{}
-	for _, a := range t.Runner.Graph.Actions {
-		if rec := t.db.Last(a.Outputs[0]); rec != nil {
-			seen[kindOf(a)] = append(seen[kindOf(a)], rec.MaxRSS)
-		}
-	}
-	t.peaks.byKind = map[peakKind]int64{}
-	for k, list := range seen {
-		if len(list) >= enough {
-			slices.Sort(list)
-			t.peaks.byKind[k] = list[len(list)*9/10]
-		}
-	}
 }
 
 // Usual returns the peak in the table of kinds.
 func Usual(a *graph.Action) int64 {
 	info := a.Kind.Info()
-	if kindOf(a).lto {
+	if a.Link().LTO { // it optimises a whole program
 		return max(info.Memory, info.LTOMemory)
 	}
 	return info.Memory

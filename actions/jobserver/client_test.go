@@ -293,41 +293,6 @@ func TestLetters(t *testing.T) {
 	}
 }
 
-// A slot that was lent is another's until it is taken back, and is not given back twice.
-func TestLend(t *testing.T) {
-	s := newServer(t, "")
-	c := s.client(t)
-	if err := c.Lend(); err != nil || s.available(t) != 1 {
-		t.Errorf("%v, %d tokens", err, s.available(t))
-	}
-	if err := c.TakeBack(t.Context()); err != nil || s.available(t) != 0 {
-		t.Errorf("%v, %d tokens", err, s.available(t))
-	}
-	c.Close()
-	if s.available(t) != 0 {
-		t.Errorf("%d tokens", s.available(t))
-	}
-}
-
-// Who is told to end takes a free token and waits for none.
-func TestTakeBackEnds(t *testing.T) {
-	for _, free := range []int{0, 1} {
-		s := newServer(t, "")
-		c := s.client(t)
-		if err := c.Lend(); err != nil {
-			t.Fatal(err)
-		}
-		if free == 0 {
-			acquire(t, s.client(t))
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		if err := c.TakeBack(ctx); !errors.Is(err, context.Canceled) || s.available(t) != 0 {
-			t.Errorf("%d free: %v, %d tokens", free, err, s.available(t))
-		}
-	}
-}
-
 func TestJobs(t *testing.T) {
 	for flags, want := range map[string]int{"": 0, "ks -j8 --jobserver-auth=3,4": 8, " -j4 -j16 --jobserver-auth=fifo:/x": 16, "j": 0, " -j --x": 0,
 		"k -- conf=-j5 -j6": 0, " -j-1": 0} {
