@@ -10,10 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -187,39 +183,20 @@ func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic)
 	if err != nil || !filepath.IsAbs(config) { // a relative path would be in the project
 		return safe, config, nil
 	}
-	file, diags := hclsyntax.ParseConfig(src, config, hcl.InitialPos)
-	if !diags.HasErrors() {
-		var content *hcl.BodyContent
-		content, diags = file.Body.Content(&hcl.BodySchema{
-			Attributes: []hcl.AttributeSchema{{Name: "safe_directories"}},
-		})
-		for _, a := range content.Attributes {
-			value, more := a.Expr.Value(nil)
-			if diags = append(diags, more...); more.HasErrors() {
-				continue
-			}
-			list, err := convert.Convert(value, cty.List(cty.String))
-			if err != nil || list.IsNull() || !list.IsWhollyKnown() {
-				diags = append(diags, &hcl.Diagnostic{
-					Severity: hcl.DiagError, Summary: "safe_directories is no list of folders",
-					Detail: `Write safe_directories = ["/path/to/project"].`, Subject: a.Expr.Range().Ptr()})
-				continue
-			}
-			for _, folder := range list.AsValueSlice() {
-				if !folder.IsNull() {
-					safe = append(safe, folder.AsString())
-				}
-			}
-		}
+	l := newLoader(Options{})
+	b := &block{kind: "the configuration", body: l.parse(config, src), misspelt: map[string]bool{},
+		schema: &Block{Attributes: []Attribute{{Name: "safe_directories", Type: StringsType}}}}
+	l.checkAttrs(b)
+	l.checkNested(b)
+	l.resolveBlock(b, b)
+	var set struct {
+		Folders []string `attr:"safe_directories"`
 	}
-	if diags.HasErrors() {
-		d := &Diagnostic{Summary: diags[0].Summary, Detail: diags[0].Detail}
-		if diags[0].Subject != nil {
-			d.Pos = position(*diags[0].Subject)
-		}
-		return nil, config, d
+	l.reader(b, nil).decode(&set)
+	if l.diags.HasErrors() {
+		return nil, config, &l.diags[0]
 	}
-	return safe, config, nil
+	return append(safe, set.Folders...), config, nil
 }
 
 // isSafe reports whether a folder is in a list, or below one that ends in /*.

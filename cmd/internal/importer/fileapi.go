@@ -3,6 +3,7 @@ package importer
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -88,20 +89,14 @@ const query = `{"requests": [{"kind": "codemodel", "version": 2}, {"kind": "tool
 // reply reads the newest reply in a build tree. exists reports whether there is a reply of the
 // supported version.
 func reply(dir string) (idx index, exists bool, err error) {
-	files, _ := filepath.Glob(filepath.Join(escapeGlob(dir), ".cmake/api/v1/reply/index-*.json"))
+	files, _ := fs.Glob(os.DirFS(dir), ".cmake/api/v1/reply/index-*.json")
 	if len(files) == 0 {
 		return idx, false, nil
 	}
-	slices.Sort(files)
-	if err = readJSON(files[len(files)-1], &idx); err != nil {
+	if err = readJSON(filepath.Join(dir, slices.Max(files)), &idx); err != nil {
 		return idx, false, err
 	}
 	return idx, idx.file("codemodel") != "", nil
-}
-
-// escapeGlob escapes a path for use in a glob pattern.
-func escapeGlob(p string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
 // file returns the file of an object of the supported version, or "".

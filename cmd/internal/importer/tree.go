@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,10 +110,8 @@ func (b *Build) folders(target, from string, dirs []string) (out []string) {
 		}
 		var headers []string
 		for _, pattern := range []string{"*.h", "*.hpp", "*.cuh", "*.hxx", "*.inc"} {
-			found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
-			for _, f := range found {
-				headers = append(headers, filepath.Base(f))
-			}
+			found, _ := fs.Glob(os.DirFS(dir), pattern)
+			headers = append(headers, found...)
 		}
 		if len(headers) > 0 {
 			b.note(target, "the folder %s of the build tree, with %s: write generate blocks for them",

@@ -69,8 +69,14 @@ type driver struct {
 
 func driverOf(args []string) (*driver, error) {
 	d := &driver{args: args, cxx: "g++", keep: "kbuild_keep"}
+	one := map[string]*string{"-o": &d.out, "-MF": &d.depfile, "--keep-dir": &d.keep, "-ccbin": &d.cxx}
+	many := map[string]*[]string{"-Xcompiler": &d.host, "-Xcicc": &d.cicc, "-Xptxas": &d.ptxas, "-Xnvlink": &d.nvlink}
 	for i := 0; i < len(args); i++ {
 		switch a := args[i]; {
+		case one[a] != nil:
+			*one[a] = after(args, &i)
+		case many[a] != nil:
+			*many[a] = append(*many[a], after(args, &i))
 		case a == "-c":
 		case a == "-dc":
 			d.linkable = true
@@ -80,25 +86,9 @@ func driverOf(args []string) (*driver, error) {
 			d.lto = true
 		case a == "-ptx", a == "-cubin", a == "-fatbin":
 			d.emit = a
-		case a == "-o":
-			d.out = after(args, &i)
-		case a == "-MF":
-			d.depfile = after(args, &i)
-		case a == "--keep-dir":
-			d.keep = after(args, &i)
-		case a == "-ccbin":
-			d.cxx = after(args, &i)
 		case a == "-gencode":
 			arch, code, _ := strings.Cut(after(args, &i), ",")
 			d.codes = append(d.codes, [2]string{strings.TrimPrefix(arch, "arch="), strings.TrimPrefix(code, "code=")})
-		case a == "-Xcompiler":
-			d.host = append(d.host, after(args, &i))
-		case a == "-Xcicc":
-			d.cicc = append(d.cicc, after(args, &i))
-		case a == "-Xptxas":
-			d.ptxas = append(d.ptxas, after(args, &i))
-		case a == "-Xnvlink":
-			d.nvlink = append(d.nvlink, after(args, &i))
 		case a == "-x":
 			i++
 		case strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-I"):
