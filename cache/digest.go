@@ -297,6 +297,12 @@ func Canonical(root, path string) string {
 
 func (f *Files) abs(name string) string { return Absolute(f.root, name) }
 
+// Exists reports whether a path leads to a file or folder.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Absolute is the reverse of Canonical.
 func Absolute(root, path string) string {
 	if filepath.IsAbs(path) {

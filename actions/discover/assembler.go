@@ -15,7 +15,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // The assembler reads files for .incbin and .include, and no dependency file names them.
@@ -343,13 +342,9 @@ func (s *compile) assembledSource(have []string) (files []cache.FileDigest) {
 // compiler does not produce it.
 func (d *Discovery) expanded(ctx context.Context, ran Ran) (text []byte, ok bool) {
 	a := ran.Action
-	argvs, source := [][]string{a.Argv}, a.Inputs[0]
-	if isNVCC(a) {
-		var err error
-		if argvs, err = d.drivers.hostCompilers(ctx, a); err != nil {
-			return nil, false
-		}
-		source = nvcc.QuerySource
+	argvs, source, err := d.drivers.preprocesses(ctx, a)
+	if err != nil {
+		return nil, false
 	}
 	defer os.Remove(ran.Scratch)
 	for _, argv := range argvs {
@@ -357,7 +352,6 @@ func (d *Discovery) expanded(ctx context.Context, ran Ran) (text []byte, ok bool
 		if !ok {
 			return nil, false
 		}
-		var err error
 		if text, err = regular.Append(text, ran.Scratch); err != nil {
 			return nil, false
 		}

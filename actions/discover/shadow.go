@@ -9,7 +9,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
-	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 )
 
 // A new file shadows a header if it is in a folder that the compiler searches earlier: it is read
@@ -252,13 +251,11 @@ func (s *compile) searchedPrecompiled(name string, dirs []string) []cache.FileDi
 		}
 		file := s.join(d, name)
 		if s.Listing.Exists(file + pch) {
-			for _, earlier := range dirs[:i] {
-				p := s.join(earlier, name)
-				s.missing[p+pch] = true
-				if !s.Listing.Exists(p) { // else it is a folder, which gcc skips
-					s.missing[p] = true
-				}
-			}
+			was := s.dirs
+			s.in(dirs[:i])
+			s.absent(name+pch, "")
+			s.absent(name, "")
+			s.in(was)
 			return []cache.FileDigest{s.compiledHeader(file + pch)}
 		}
 		if s.isFile(file) {
@@ -293,19 +290,6 @@ func forcedIn(a *graph.Action, headers []string) (names []string) {
 		}
 	}
 	return compact(names)
-}
-
-// hostHeaders records the headers of the toolkit that cudafe++'s host code includes, where nvcc
-// runs as one command: its dependency file does not name them. They are the same for every source,
-// and are searched for like others.
-func (t Tree) hostHeaders(rec *cache.Record) {
-	for _, list := range rec.Search {
-		for _, name := range nvcc.HostHeaders {
-			if f, ok := t.first(strings.Split(list, "\n"), name); ok {
-				Add(rec, f)
-			}
-		}
-	}
 }
 
 // watchShadows adds to set the paths that must stay absent, and the folders that compilers skipped.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cache"
 )
 
 // What --keep has put into its folder goes, and nothing else, also where a folder has become a
@@ -35,12 +37,12 @@ func TestRemoveKept(t *testing.T) {
 		t.Error("a link was followed out of the build tree")
 	}
 	for _, f := range append(mine, "build/keep/executable.app") {
-		if exists(filepath.Join(dir, f)) {
+		if cache.Exists(filepath.Join(dir, f)) {
 			t.Errorf("%s is there", f)
 		}
 	}
 	for _, f := range others {
-		if !exists(filepath.Join(dir, f)) {
+		if !cache.Exists(filepath.Join(dir, f)) {
 			t.Errorf("%s is gone", f)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cache"
 )
 
 // What a target that is gone has made is removed once, and that is told once. What others have put
@@ -39,7 +41,7 @@ func TestLeftovers(t *testing.T) {
 	p.write("kernels.hcl", head+rest[strings.Index(rest, "library"):]+"executable \"late\" {\n  sources = [\"late.cpp\"]\n}\n")
 	p.write("late.cpp", "int main() {}\n")
 	for _, way := range []string{"plan: ran bin/late obj/executable.late/late.cpp.o", "view:"} {
-		if f = p.build(); len(f.warned) > 0 || !exists(p.path("build/bin/solo")) {
+		if f = p.build(); len(f.warned) > 0 || !cache.Exists(p.path("build/bin/solo")) {
 			t.Errorf("later it says %q, and the tree holds %q", f.warned, p.files())
 		}
 		p.expect("later", f, way)
@@ -66,16 +68,16 @@ func TestClean(t *testing.T) {
 		if err != nil || len(cleaned) != 1 || cleaned[0].Dir != p.path("build") || !slices.Equal(cleaned[0].Others, others) {
 			t.Errorf("it cleans %+v, %v", cleaned, err)
 		}
-		if dry && (!slices.Equal(p.files(), all) || !exists(p.path("build/.kbuild/tree.db"))) {
+		if dry && (!slices.Equal(p.files(), all) || !cache.Exists(p.path("build/.kbuild/tree.db"))) {
 			t.Errorf("a dry run leaves %q of %q", p.files(), all)
 		}
 	}
 	others = slices.DeleteFunc(others, func(name string) bool { return name == "empty/" })
-	if got := p.files(); !slices.Equal(got, others) || exists(p.path("build/.kbuild")) || !exists(p.path("build/empty")) {
+	if got := p.files(); !slices.Equal(got, others) || cache.Exists(p.path("build/.kbuild")) || !cache.Exists(p.path("build/empty")) {
 		t.Errorf("the tree holds %q, want %q", got, others)
 	}
 	for _, name := range []string{"kernels.hcl", "table", "app.cpp", "k/a.cpp", "inc/a.h"} {
-		if !exists(p.path(name)) {
+		if !cache.Exists(p.path(name)) {
 			t.Errorf("%s is gone", name)
 		}
 	}

@@ -101,7 +101,7 @@ func writtenInto(root, dir, own string) *treeFiles {
 	for _, name := range lists {
 		list, ok := readOutputList(name)
 		mine := filepath.Base(name) == own
-		if !ok || own != "" && !mine && !exists(filepath.Join(x.real, ".kbuild", list.Manifest)) {
+		if !ok || own != "" && !mine && !cache.Exists(filepath.Join(x.real, ".kbuild", list.Manifest)) {
 			continue
 		}
 		for o, label := range list.Outputs {
@@ -178,7 +178,7 @@ func (p *Project) sweep(r *schedulerRun, want []graph.ActionID) error {
 	}
 	now, later := p.leftovers(known, l.Outputs, want)
 	if p.w.DryRun {
-		now = slices.DeleteFunc(now, func(o string) bool { return !exists(cache.Absolute(p.Root, o)) })
+		now = slices.DeleteFunc(now, func(o string) bool { return !cache.Exists(cache.Absolute(p.Root, o)) })
 		r.tellLeftovers(manifest.Note, "would remove", now, "that nothing makes any more")
 		return nil
 	}

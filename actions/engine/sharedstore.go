@@ -81,7 +81,7 @@ func (w *Workspace) remoteOptions(named manifest.Cache) remote.Options {
 // remoteProgram returns kbuild-remote, which is beside kbuild or in PATH.
 func remoteProgram() (string, error) {
 	if exe, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(exe), "kbuild-remote"); exists(beside) {
+		if beside := filepath.Join(filepath.Dir(exe), "kbuild-remote"); cache.Exists(beside) {
 			return beside, nil
 		}
 	}

@@ -299,7 +299,7 @@ func (w *Workspace) lockTree(state string) (*Tree, error) {
 // tidy removes what a killed kbuild has left of its commands.
 func tidy(state string) error {
 	tmp := filepath.Join(state, "tmp")
-	if exists(tmp) { // a build removes it at its end
+	if cache.Exists(tmp) { // a build removes it at its end
 		if err := run.EndOrphans(tmp); err != nil {
 			return err
 		}

@@ -393,7 +393,7 @@ func (v *lastView) partialPlan(t *Tree) *partialPlan {
 				users = append(users, maker)
 			}
 			file := o.Kind == cache.KindFile
-			gone := file && !made && !exists(cache.Absolute(p.root, path))
+			gone := file && !made && !cache.Exists(cache.Absolute(p.root, path))
 			if o.Plan || gone || len(users) == 0 || !file && p.meta.shadows(path) {
 				return nil
 			}
@@ -420,11 +420,6 @@ func (v *lastView) partialPlan(t *Tree) *partialPlan {
 		return nil
 	}
 	return p
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // commit updates the view after the part was built.

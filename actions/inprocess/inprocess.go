@@ -5,6 +5,7 @@ package inprocess
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path"
@@ -18,6 +19,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
 // Method is part of the keys of actions that kbuild does itself: joined and sliced objects,
@@ -158,4 +160,49 @@ func references(w Work) error {
 		return fmt.Errorf("%s: %w", w.Inputs[0], err)
 	}
 	return w.write(0, out)
+}
+
+// writeManifest writes the manifest of a module, which describes its artifacts.
+func writeManifest(w Work) error {
+	var m modinfo.Manifest
+	if err := json.Unmarshal([]byte(*w.Work.Manifest), &m); err != nil {
+		return fmt.Errorf("BUG: the manifest of %s: %w", w.Target, err)
+	}
+	m.InputDigest, m.Kbuild = w.MadeFrom, cache.KeyVersion
+	symbols, dir := w.Argv[1:], path.Dir(w.Outputs[0])
+	for i := range m.Artifacts {
+		art := &m.Artifacts[i]
+		err := w.describe(art, path.Join(dir, art.File))
+		// its symbols are in the PTX that was built beside it
+		if err == nil && art.Kind == "ltoir" {
+			var text []byte
+			if text, err = w.read(symbols[0]); err == nil {
+				art.LTOSymbols, err = modules.LTOSymbols(text)
+			}
+			symbols = symbols[1:]
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path.Join(dir, art.File), err)
+		}
+	}
+	m.Complete()
+	return w.write(0, m.Encode())
+}
+
+// describe fills in art from the artifact's file.
+func (w Work) describe(art *modinfo.Artifact, name string) error {
+	file, err := w.read(name)
+	if err != nil {
+		return err
+	}
+	found, err := modules.Describe(file)
+	if err != nil {
+		return err
+	}
+	if found.Kind != art.Kind || !modules.SameArch(art.Kind, art.Arch, found.Arch) {
+		return fmt.Errorf("it should be %s %s, and is %s %s", art.Kind, art.Arch, found.Kind, found.Arch)
+	}
+	found.File, found.Arch = art.File, art.Arch
+	*art = found
+	return nil
 }

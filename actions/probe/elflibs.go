@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
@@ -42,7 +43,7 @@ func (h *hostEnv) Libraries(program string, first ...string) map[string]string {
 		libs = map[string]string{}
 		h.reads(real)
 		loader, linked := loaderOf(real)
-		if exists(loader) {
+		if cache.Exists(loader) {
 			libs["loader"] = loader
 		} else {
 			loader, _ = loaderOf("/bin/sh") // of a library
@@ -124,7 +125,7 @@ func (h *hostEnv) list(libs map[string]string, loader, program string, first []s
 
 // tried records a file or folder that the loader tried, if it is absent.
 func (h *hostEnv) tried(name string) {
-	if filepath.IsAbs(name) && !exists(name) {
+	if filepath.IsAbs(name) && !cache.Exists(name) {
 		h.absent(name)
 	}
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
 	"os"
 	"os/exec"
@@ -114,11 +115,11 @@ func TestLibsForProcessors(t *testing.T) {
 	dir := linked(t, "--enable-new-dtags")
 	f, w := newFinder(t.Context(), Request{Env: env(nil)})
 	found := f.Libraries(dir + "/bin/prog")
-	if loader := found["loader"]; !filepath.IsAbs(loader) || !exists(loader) {
+	if loader := found["loader"]; !filepath.IsAbs(loader) || !cache.Exists(loader) {
 		t.Errorf("the loader is %q", loader)
 	}
 	for _, file := range []string{dir + "/lib/glibc-hwcaps", "/etc/ld.so.preload"} {
-		if !exists(file) && !w.asked[file] {
+		if !cache.Exists(file) && !w.asked[file] {
 			t.Errorf("%s may come, and nothing says so", file)
 		}
 	}

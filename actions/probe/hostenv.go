@@ -84,7 +84,7 @@ func (h *hostEnv) Stat(name string) (f find.File, ok bool) {
 // absent records an absent path, or the first absent folder on the way to it.
 func (h *hostEnv) absent(name string) {
 	dir, base := filepath.Split(name)
-	for dir = strings.TrimRight(dir, "/"); dir != "" && !exists(dir); dir = strings.TrimRight(dir, "/") {
+	for dir = strings.TrimRight(dir, "/"); dir != "" && !cache.Exists(dir); dir = strings.TrimRight(dir, "/") {
 		dir, base = filepath.Split(dir)
 	}
 	// Behind a link, ".." is another folder than the path says.
@@ -108,7 +108,7 @@ func (h *hostEnv) List(dir string) (names []string) {
 	case err == nil && !h.asked[dir]:
 		h.asked[dir] = true
 		h.observer.Folder(dir, trace.NamesBut(dir, "", entries), "")
-	case err != nil && exists(dir):
+	case err != nil && cache.Exists(dir):
 		h.byStat[dir] = true // no folder, or one of another user
 	case err != nil:
 		h.absent(dir)
@@ -330,11 +330,6 @@ func checkTemp() error {
 		os.Remove(dir)
 	}
 	return err
-}
-
-func exists(p string) bool {
-	_, err := os.Stat(p)
-	return err == nil
 }
 
 func realName(file string) string {

@@ -70,7 +70,7 @@ func (r Request) observeFiles(observed []cache.Observation, f plan.Facts) []cach
 		for _, d := range slices.Concat(l.Dirs, r.otherDirs(f.LibDirs())) {
 			for _, p := range libFiles(inside(r.Root, d), l.Name) {
 				kind := cache.KindFile
-				if !exists(p) {
+				if !cache.Exists(p) {
 					kind = cache.KindAbsent
 				}
 				if !seen[p] {
@@ -80,7 +80,7 @@ func (r Request) observeFiles(observed []cache.Observation, f plan.Facts) []cach
 		}
 	}
 	for _, p := range r.Prebuilt {
-		if p = inside(r.Root, p); !exists(p) {
+		if p = inside(r.Root, p); !cache.Exists(p) {
 			return nil
 		}
 		observed = append(observed, cache.Observation{Path: p, Kind: cache.KindFile})
@@ -152,7 +152,7 @@ func libFiles(dir, name string) []string {
 func (r Request) locate(name string, dirs []string) (dir, file string) {
 	for _, d := range dirs {
 		for _, file := range libFiles(d, name) {
-			if exists(inside(r.Root, file)) {
+			if cache.Exists(inside(r.Root, file)) {
 				return d, file
 			}
 		}
@@ -238,7 +238,7 @@ func behind(ctx context.Context, r Request, file string, toolkits []string) (out
 			found := libs[name]
 			beside := found == ""
 			if beside { // the program's runpath leads there: see plan.LibraryFolders
-				if found = filepath.Join(filepath.Dir(todo[0]), name); !exists(found) {
+				if found = filepath.Join(filepath.Dir(todo[0]), name); !cache.Exists(found) {
 					out.Missing = name
 					continue
 				}

@@ -158,5 +158,5 @@ func (p *request) mayName(arg string) bool {
 	_, value, _ := strings.Cut(arg, "=")
 	return strings.Contains(arg, "/") || strings.HasPrefix(arg, "@") ||
 		strings.Contains(arg, "module") || strings.Contains(arg, "plugin") || arg == "-load" ||
-		exists(cache.Absolute(p.Root, arg)) || value != "" && exists(cache.Absolute(p.Root, value))
+		cache.Exists(cache.Absolute(p.Root, arg)) || value != "" && cache.Exists(cache.Absolute(p.Root, value))
 }

@@ -3,14 +3,21 @@
 package run
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -168,4 +175,183 @@ var saysNoMemory = expression(`catastrophic error: out of memory|: out of memory
 // expression compiles text when it is first needed: after a failure.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
+// The output of a command is kept whole up to a limit. Beyond it, only its beginning and its end
+// are kept, cut at lines: the first error of a compiler matters, and the last words of a driver. A
+// record, the cache, a terminal and JSON each hold another copy of the output: 100 MB took 1 to 1.9
+// GB. The command is not stopped, and never waits.
+
+// DefaultOutput is how much of a command's output is kept, in bytes.
+const DefaultOutput = 1 << 20
+
+// output keeps the first and the last half of what is written to it.
+type output struct {
+	half int
+	head []byte
+	tail []byte // cut to half when it is twice as long
+	left int64  // bytes that were cut off
+}
+
+// Write implements io.Writer. It never fails.
+func (o *output) Write(b []byte) (int, error) {
+	k := min(len(b), o.half-len(o.head))
+	o.head = append(o.head, b[:k]...)
+	o.tail = append(o.tail, b[k:]...)
+	if len(o.tail) >= 2*o.half {
+		o.cut()
+	}
+	return len(b), nil
+}
+
+func (o *output) cut() {
+	if over := len(o.tail) - o.half; over > 0 {
+		o.left += int64(over)
+		o.tail = append(o.tail[:0], o.tail[over:]...)
+	}
+}
+
+// ReadFrom implements io.ReaderFrom, which io.Copy prefers to a buffer of its own: most commands
+// print nothing, and there may be 100,000.
+func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
+	buf := outputBuffers.Get().(*[4 << 10]byte)
+	defer outputBuffers.Put(buf)
+	for {
+		k, err := r.Read(buf[:])
+		o.Write(buf[:k])
+		if n += int64(k); err == io.EOF {
+			return n, nil
+		} else if err != nil {
+			return n, err
+		}
+	}
+}
+
+var outputBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
+
+// bytes returns the output that is kept, and how many bytes are left out.
+func (o *output) bytes() (printed []byte, left int64) {
+	o.cut()
+	head, tail := o.head, o.tail
+	if o.left == 0 {
+		return append(head, tail...), 0
+	}
+	if end := bytes.LastIndexByte(head, '\n'); end >= 0 {
+		head = head[:end+1]
+	}
+	if end := bytes.IndexByte(tail, '\n'); end >= 0 {
+		tail = tail[end+1:]
+	}
+	left = o.left + int64(len(o.head)-len(head)) + int64(len(o.tail)-len(tail))
+	printed = fmt.Appendf(bytes.Clone(head), "kbuild: %d bytes of output are left out here\n", left)
+	return append(printed, tail...), left
+}
+
+// Shorten keeps the first and the last half of at most so many bytes of text.
+func Shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	o := output{half: most / 2}
+	o.Write([]byte(text))
+	printed, _ := o.bytes()
+	return string(printed)
+}
+
+// DropRelativePath removes relative and empty entries from this process's PATH, for itself and for
+// all that it starts. They would name programs in a process's working directory, which is not the
+// folder that the user sees.
+func DropRelativePath() {
+	path := os.Getenv("PATH")
+	dirs := filepath.SplitList(path)
+	absolute := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return !filepath.IsAbs(d) })
+	switch {
+	case len(absolute) == len(dirs):
+	case len(absolute) == 0:
+		os.Unsetenv("PATH") // an empty PATH means the current folder
+	default:
+		os.Setenv("PATH", strings.Join(absolute, string(os.PathListSeparator)))
+	}
+}
+
+// LookPath finds a program. A name with a slash is relative to dir. Other names are searched in the
+// absolute folders of env's PATH.
+func LookPath(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		p := name
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(dir, p)
+		}
+		if err := executable(p); err != nil {
+			return "", fmt.Errorf("%s cannot be run: %w", name, err)
+		}
+		return p, nil
+	}
+	path := ""
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = v
+		}
+	}
+	for _, d := range filepath.SplitList(path) {
+		if p := filepath.Join(d, name); filepath.IsAbs(d) && executable(p) == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("%s was not found in PATH (%s)", name, path)
+}
+
+func executable(p string) error {
+	info, err := os.Stat(p)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() || info.Mode()&0o111 == 0 {
+		return fmt.Errorf("%s is no executable file", p)
+	}
+	return nil
+}
+
+// peak returns the peak memory of a process, which rusage reports, or 0 if that is no more than
+// what this process had.
+//
+// A child begins with the peak of its parent: it shares the parent's memory, or a copy, until it
+// executes a program, and Linux counts that (exec_mmap in fs/exec.c). /bin/true started by a kbuild
+// of 1.3 GB has a peak of 1.3 GB. If that counted as the need of every small compile of a large
+// project, the next build could run only a few concurrently.
+//
+// rusage counts the largest process of the tree, not the sum of those that run together. The passes
+// of nvcc and of g++ run one after another, so for them it is the peak of the tree. For a script
+// that runs four compilers it is not.
+func peak(rusage int64) int64 {
+	// for most processes this saves a query to the kernel, which costs as much as a small file
+	if !beyond(rusage, earlierPeak.Load()) {
+		return 0
+	}
+	own := ownPeak()
+	earlierPeak.Store(own)
+	if !beyond(rusage, own) {
+		return 0
+	}
+	return rusage
+}
+
+// earlierPeak is the last result of ownPeak; it never falls.
+var earlierPeak atomic.Int64
+
+// beyond reports whether rusage is more than the memory of this process. The kernel's counters are
+// not exact to the page.
+func beyond(rusage, own int64) bool { return rusage > own+own/16 }
+
+// ownPeak returns the peak of this process's memory. Rusage would not do: it has the peak of the
+// process that started kbuild, if that is larger.
+func ownPeak() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(status), "\nVmHWM:")
+	kib, _, _ := strings.Cut(after, "kB")
+	n, _ := strconv.ParseInt(strings.TrimSpace(kib), 10, 64)
+	return n << 10
 }

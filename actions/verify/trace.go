@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/clang"
 )
 
 // A record is correct if it names all that the command read, and all that it probed and found
@@ -223,4 +225,188 @@ func interpreter(file string) string {
 		}
 	}
 	return ""
+}
+
+// ignored reports whether no record needs a use of a path. A class of uses hides every fault in it,
+// so each names as little as possible, and has its reason. docs/cache.md summarises them.
+func ignored(a *graph.Action, root string, u use) bool {
+	base, probed := path.Base(u.Path), u.Use == strace.Looked
+	switch {
+	case a.Kind.Info().Generates && !within(u.place.real, root):
+		// a generate block declares its inputs, and its program is in the key
+	case within(u.Path, "/proc/self"), within(u.Path, "/sys/kernel/mm/transparent_hugepage"),
+		u.Path == "/proc/sys/vm/overcommit_memory":
+		// what the kernel reports to a process about itself, and how it grants memory
+	case u.Path == "/etc/malloc.conf":
+		// settings of jemalloc, which cicc 12 is linked with: how it grants memory
+	case u.Path == "/dev/null", u.Path == "/dev/urandom":
+		// one has no content, the other gives a name for a temporary file
+	case u.Path == "/etc/ld.so.cache":
+		// the index of ldconfig: the libraries in it are in the fingerprints of tools, which are
+		// computed again when it changes
+	case u.Path == "/usr/share/zoneinfo/UTC":
+		// the zone of TZ=UTC, which every command has: outputs with the time are not shared, and
+		// UTC does not change
+	case u.Program == "collect2" && probed && slices.Contains(unusedByCollect2, base):
+		// collect2 looks for nm and strip at each start, and needs them for no ELF file: if it ran
+		// one, that would be read
+	case probed && path.Dir(u.place.real) == root &&
+		strings.HasPrefix(path.Base(u.place.real), "-l"):
+		// gcc compares the name of its output with each argument, -lm too, and refuses an equal one
+	case u.Program == "lto-wrapper" && probed &&
+		strings.HasPrefix(strings.TrimPrefix(u.place.real, root+"/"), "-f"):
+		// lto-wrapper opens each argument to see whether it is an object, even the options that the
+		// linker's plugin passes
+	case strings.HasPrefix(u.Program, "clang") && clang.ProbesForOther(a, u.place.real):
+		// clang looks for a CUDA toolkit and for ROCm at each start, whatever it compiles
+	default:
+		return false
+	}
+	return true
+}
+
+var unusedByCollect2 = []string{"nm", "gnm", "strip", "gstrip"}
+
+// walker resolves paths as the kernel does, and remembers each step. It is valid only while no file
+// changes.
+type walker map[string]entry
+
+// entry describes what exists at a path: a folder, a link with its text, another file, or nothing.
+type entry struct {
+	mode os.FileMode // irregular if nothing exists
+	link string
+}
+
+// place is the result of resolving a path.
+type place struct {
+	real  string   // the path without links and dots, as far as it leads to folders
+	there string   // the part of real that is an existing folder
+	links []string // the links that were followed, by their own real paths
+}
+
+// mostLinks is the number of links after which the kernel gives up.
+const mostLinks = 40
+
+func (w walker) at(name string) entry {
+	s, ok := w[name]
+	if !ok {
+		s.mode = os.ModeIrregular
+		if info, err := os.Lstat(name); err == nil {
+			s.mode = info.Mode()
+			s.link, _ = os.Readlink(name)
+		}
+		w[name] = s
+	}
+	return s
+}
+
+// walk resolves an absolute path. What follows a missing element, or one that is not a folder,
+// stays as written.
+func (w walker) walk(name string) place {
+	p := place{real: "/"}
+	for rest := elements(name); len(rest) > 0; {
+		first := rest[0]
+		rest = rest[1:]
+		if first == ".." {
+			p.real = path.Dir(p.real)
+			continue
+		}
+		next := path.Join(p.real, first)
+		s := w.at(next)
+		switch {
+		case s.link != "" && len(p.links) < mostLinks:
+			p.links = append(p.links, next)
+			if path.IsAbs(s.link) {
+				p.real = "/"
+			}
+			rest = append(elements(s.link), rest...)
+		case !s.mode.IsDir(): // or missing
+			p.there = p.real
+			p.real = strings.Join(append([]string{next}, rest...), "/")
+			return p
+		default:
+			p.real = next
+		}
+	}
+	p.there = p.real
+	return p
+}
+
+// elements returns the names in a path.
+func elements(name string) []string {
+	return slices.DeleteFunc(strings.Split(name, "/"), func(s string) bool {
+		return s == "" || s == "."
+	})
+}
+
+// pathSet is a set of paths, compared by where they lead.
+type pathSet struct {
+	walker
+	real  map[string]bool
+	links map[string]bool // links on the way to one of the paths
+}
+
+func newPathSet() pathSet { return pathSet{walker{}, map[string]bool{}, map[string]bool{}} }
+
+// add adds absolute paths.
+func (s pathSet) add(names ...string) {
+	for _, name := range names {
+		p := s.walk(name)
+		s.real[p.real] = true
+		for _, l := range p.links {
+			s.links[l] = true
+		}
+	}
+}
+
+// has reports whether a path is in the set. For a missing path, it is enough that the set has a
+// missing element above it, or one that is not a folder: that has to change first. Every link on
+// the way must be in the set as well, since a link may change.
+func (s pathSet) has(p place) bool {
+	if !s.hasLinks(p) {
+		return false
+	}
+	for name := p.real; ; name = name[:strings.LastIndexByte(name, '/')] {
+		if s.real[name] {
+			return true
+		}
+		if strings.LastIndexByte(name, '/') <= len(p.there) {
+			return false
+		}
+	}
+}
+
+// hasLinks reports whether all links on the way to a path are in the set.
+func (s pathSet) hasLinks(p place) bool {
+	return !slices.ContainsFunc(p.links, func(l string) bool { return !s.links[l] })
+}
+
+// hasBelow reports whether the set accounts for a missing folder. If the set has a file below
+// another folder of this name, its absence below this folder must be known. gcc and clang do not
+// probe for headers in a missing folder, so the names of the headers are not observed.
+func (s pathSet) hasBelow(p place) bool {
+	part := "/" + path.Base(p.real) + "/"
+	any := false
+	for name := range s.real {
+		at := strings.LastIndex(name, part)
+		if at < 0 || !s.at(name).mode.IsRegular() {
+			continue
+		}
+		if !s.has(place{p.real + "/" + name[at+len(part):], p.there, p.links}) {
+			return false
+		}
+		any = true
+	}
+	return any && p.real != p.there
+}
+
+// hasLink reports whether a link is on the way to a path of the set.
+func (s pathSet) hasLink(name string) bool {
+	return s.links[path.Join(s.walk(path.Dir(name)).real, path.Base(name))]
+}
+
+// within reports whether a path is a folder or below it.
+func within(name, dir string) bool {
+	rel, ok := strings.CutPrefix(name, dir)
+	return ok && (rel == "" || strings.HasPrefix(rel, "/") || dir == "/")
 }
