@@ -32,7 +32,7 @@ func (g *arguments) argument(arg string) named {
 		if strings.HasPrefix(part, "-") {
 			continue
 		}
-		info, err := os.Stat(g.tree.Abs(part))
+		info, err := os.Stat(g.tree.abs(part))
 		switch {
 		case err == nil && info.Mode().IsRegular():
 			n.found = append(n.found, part)

@@ -256,7 +256,7 @@ func (s *compile) assembled(found []cache.FileDigest) []cache.FileDigest {
 		reads = !ok || assembles(text, a.Inputs)
 	}
 	if reads || s.stagedAssembles() {
-		return []cache.FileDigest{Never("the assembler reads files for .incbin or .include of an asm statement")}
+		return []cache.FileDigest{never("the assembler reads files for .incbin or .include of an asm statement")}
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ func (s *compile) assembledSource(have []string) (files []cache.FileDigest) {
 	ok := false
 	switch {
 	case assembler(a) == host.Assembler:
-		source, err = regular.Read(s.Abs(a.Inputs[0]))
+		source, err = regular.Read(s.abs(a.Inputs[0]))
 		ok = err == nil
 	case s.drivers.known(a):
 		source, ok = s.expanded(s.ctx, s.ran)
@@ -323,17 +323,17 @@ func (s *compile) assembledSource(have []string) (files []cache.FileDigest) {
 				seen[f.Path] = true
 				if include && !included[f.Path] {
 					included[f.Path] = true
-					text, err := regular.Read(s.Abs(f.Path))
+					text, err := regular.Read(s.abs(f.Path))
 					todo, unknown = append(todo, text), unknown || err != nil
 				}
 			}
 		}
 	}
 	if placed {
-		files = append(files, s.placed())
+		files = append(files, s.inThisFolder())
 	}
 	if unknown || composes(all, named) {
-		files = append(files, Never("the assembler takes in a file by a name that cannot be seen"))
+		files = append(files, never("the assembler takes in a file by a name that cannot be seen"))
 	}
 	return files
 }

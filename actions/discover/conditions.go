@@ -23,7 +23,7 @@ const (
 	weakMark   = "<weak "
 	neverMark  = "<never> " // and a reason: the action runs each time
 	loaderMark = "<folders of the dynamic loader>"
-	folderMark = "<folder of the project>" // see Placed
+	folderMark = "<folder of the project>" // see NamesRoot
 )
 
 // Paths below the root are recorded relative to it, so that a record is valid in a copy of the
@@ -36,16 +36,16 @@ func (t Tree) spells(p string) bool {
 	return path.IsAbs(p) && strings.HasPrefix(path.Clean(p)+"/", t.Root+"/")
 }
 
-// placed returns the condition that the project is in this folder.
-func (t Tree) placed() cache.FileDigest {
+// inThisFolder returns the condition that the project is in this folder.
+func (t Tree) inThisFolder() cache.FileDigest {
 	return cache.FileDigest{Path: folderMark, Digest: sha256.Sum256([]byte(t.Root))}
 }
 
-// Placed reports whether a record's command read a file by a path that contains the root.
-func Placed(rec *cache.Record) bool { return Discovers(rec, folderMark) }
+// NamesRoot reports whether a record's command read a file by a path that contains the root.
+func NamesRoot(rec *cache.Record) bool { return discovers(rec, folderMark) }
 
-// Never returns a condition that is never valid.
-func Never(why string) cache.FileDigest { return cache.FileDigest{Path: neverMark + why} }
+// never returns a condition that is never valid.
+func never(why string) cache.FileDigest { return cache.FileDigest{Path: neverMark + why} }
 
 // RunsEachTime returns why the action of a record runs each time, or "" if it does not.
 func RunsEachTime(rec *cache.Record) string {
@@ -172,7 +172,7 @@ func (d *Discovery) change(a *graph.Action, f cache.FileDigest) (text string) {
 		is = macroValue(a, macro)
 		text = macro + " changed, and the text spells it (CUB and Thrust do): give the gencode an arch_list to keep it the same"
 	} else if name == folderMark {
-		is = d.placed().Digest
+		is = d.inThisFolder().Digest
 		text = "the project is in another folder, and something that the command read names the first one"
 	} else if name == loaderMark {
 		is, _ = d.loader.conf()
@@ -199,14 +199,14 @@ func (d *Discovery) change(a *graph.Action, f cache.FileDigest) (text string) {
 	return text
 }
 
-// Discovers reports whether a record has a file or a condition.
-func Discovers(rec *cache.Record, file string) bool {
+// discovers reports whether a record has a file or a condition.
+func discovers(rec *cache.Record, file string) bool {
 	return slices.ContainsFunc(rec.Discovered, func(f cache.FileDigest) bool { return f.Path == file })
 }
 
-// Add adds a file to a record, if the record does not have it.
-func Add(rec *cache.Record, f cache.FileDigest) {
-	if !Discovers(rec, f.Path) {
+// addFile adds a file to a record, if the record does not have it.
+func addFile(rec *cache.Record, f cache.FileDigest) {
+	if !discovers(rec, f.Path) {
 		rec.Discovered = append(rec.Discovered, f)
 	}
 }

@@ -33,7 +33,7 @@ func TestChanges(t *testing.T) {
 		"ARCHS changed":    {Discovered: []cache.FileDigest{{Path: "-DARCHS", Digest: of("80")}}},
 		"lines changed":    {Discovered: []cache.FileDigest{{Path: weakName(0), Digest: of("before")}}},
 		"pass.ii is gone":  {Discovered: []cache.FileDigest{{Path: "pass.ii"}}},
-		"nobody knows":     {Discovered: []cache.FileDigest{Never("nobody knows")}},
+		"nobody knows":     {Discovered: []cache.FileDigest{never("nobody knows")}},
 		"first/x is new":   {Absent: []string{"first/x/"}},
 		"second/a.h is":    {Absent: []string{"second/a.h"}},
 		"first/a.h is new": {Discovered: []cache.FileDigest{{Path: "second/a.h", Digest: digest("second/a.h")}}, Search: []string{"first\nsecond"}},

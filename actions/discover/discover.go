@@ -97,7 +97,7 @@ type Tree struct {
 }
 
 // Abs returns a path for system calls.
-func (t Tree) Abs(p string) string { return cache.Absolute(t.Root, p) }
+func (t Tree) abs(p string) string { return cache.Absolute(t.Root, p) }
 
 // Name returns a path in the spelling of actions: relative to the root if inside, and with slashes.
 // It is clean except for a ".." after a symbolic link (cache.Listing.Clean). The compilers often
@@ -112,7 +112,7 @@ func (t Tree) Name(p string) string {
 
 // isFile reports whether a compiler would open a path: compilers skip folders.
 func (t Tree) isFile(p string) bool {
-	info, err := os.Stat(t.Abs(p))
+	info, err := os.Stat(t.abs(p))
 	return err == nil && !info.IsDir()
 }
 
@@ -120,7 +120,7 @@ func (t Tree) isFile(p string) bool {
 func (t Tree) hasFile(p string) bool { return t.Listing.Exists(p) && t.isFile(p) }
 
 func (t Tree) isFolder(p string) bool {
-	info, err := os.Stat(t.Abs(p))
+	info, err := os.Stat(t.abs(p))
 	return err == nil && info.IsDir()
 }
 
@@ -260,7 +260,7 @@ func (d *Discovery) Uses(of Recorded) []string {
 	}
 	if a.Kind.Info().Generates && len(a.Argv) > 0 {
 		for _, p := range d.onPath(a.Argv[0]) {
-			if real, err := filepath.EvalSymlinks(d.Abs(p)); err == nil {
+			if real, err := filepath.EvalSymlinks(d.abs(p)); err == nil {
 				out = append(out, real)
 			}
 		}

@@ -120,7 +120,7 @@ func (d *drivers) askSearch(
 ) (s host.Search, ok bool) {
 	printed, _ := d.tree.Query(ctx, a, question, true)
 	s, ok = host.ParseSearch(printed)
-	s.Placed = slices.ContainsFunc(slices.Concat(s.Dirs, s.Missing), d.tree.spells)
+	s.NamesRoot = slices.ContainsFunc(slices.Concat(s.Dirs, s.Missing), d.tree.spells)
 	for i, dir := range s.Dirs {
 		s.Dirs[i] = d.tree.Name(dir)
 	}
@@ -164,7 +164,7 @@ func (d *drivers) known(a *graph.Action) bool {
 func (d *drivers) driverFolders(ctx context.Context, a *graph.Action, rec *cache.Record) (missing []string) {
 	f, ok := d.folders(ctx, a, a.Argv)
 	if !ok {
-		rec.Discovered = append(rec.Discovered, Never("the compiler does not say where it looks for libraries"))
+		rec.Discovered = append(rec.Discovered, never("the compiler does not say where it looks for libraries"))
 		return nil
 	}
 	var starts []string
@@ -203,7 +203,7 @@ func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cac
 		}
 	}
 	if err != nil {
-		rec.Discovered = append(rec.Discovered, Never("the compiler does not say where it looks for programs"))
+		rec.Discovered = append(rec.Discovered, never("the compiler does not say where it looks for programs"))
 	}
 }
 
@@ -250,7 +250,7 @@ func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (s
 		}
 	}
 	if !ok {
-		rec.Discovered = append(rec.Discovered, Never("nvcc does not say what it compiles to link device code"))
+		rec.Discovered = append(rec.Discovered, never("nvcc does not say what it compiles to link device code"))
 	}
 	return d.shadows(ran, rec) && stable
 }
@@ -275,7 +275,7 @@ func (d *Discovery) stub(ctx context.Context, a *graph.Action, argv []string, re
 		if err != nil {
 			continue // the command itself generates it
 		}
-		Add(rec, cache.FileDigest{Path: name, Digest: digest})
+		addFile(rec, cache.FileDigest{Path: name, Digest: digest})
 		for _, rel := range spellings(name, search.Dirs) {
 			s.absent(rel, name)
 		}
@@ -303,7 +303,7 @@ func (t Tree) hostHeaders(rec *cache.Record) {
 	for _, list := range rec.Search {
 		for _, name := range nvcc.HostHeaders {
 			if f, ok := t.first(strings.Split(list, "\n"), name); ok {
-				Add(rec, f)
+				addFile(rec, f)
 			}
 		}
 	}

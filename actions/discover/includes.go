@@ -22,7 +22,7 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 	stable = true
 	a := ran.Action
 	if option := d.profile(a); option != "" {
-		Add(rec, Never("the compiler chooses the name of the profile of "+option))
+		addFile(rec, never("the compiler chooses the name of the profile of "+option))
 	}
 	var dotDot []string
 	if a.Depfile != "" {
@@ -32,7 +32,7 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 		}
 		dotDot = climbing
 		if placed {
-			Add(rec, d.placed())
+			addFile(rec, d.inThisFolder())
 		}
 		for _, f := range found {
 			stable = stable && (d.IsOutput(f.Path) || !ran.changed(f.Path, f.Digest))
@@ -222,15 +222,15 @@ func (s *compile) besideFiles(files, headers, dirs []string) {
 func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Record) (others []string, ok bool) {
 	lists, ok := d.drivers.searches(ctx, a)
 	if !ok {
-		rec.Discovered = append(rec.Discovered, Never("the compiler does not say where it searches for headers"))
+		rec.Discovered = append(rec.Discovered, never("the compiler does not say where it searches for headers"))
 		return nil, false
 	}
 	for _, s := range lists {
 		if text := strings.Join(s.Dirs, "\n"); !slices.Contains(rec.Search, text) {
 			rec.Search = append(rec.Search, text)
 		}
-		if s.Placed {
-			Add(rec, d.placed())
+		if s.NamesRoot {
+			addFile(rec, d.inThisFolder())
 		}
 		others = append(others, s.Dirs...)
 		rec.Absent = append(rec.Absent, s.Missing...)
@@ -268,9 +268,9 @@ func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string)
 	macro := false
 	for _, f := range own {
 		scan := s.sources.scan(f)
-		names, files, macro = append(names, scan.hasIncludeNames...), append(files, s.Abs(f)), macro || scan.hasIncludeMacro
+		names, files, macro = append(names, scan.hasIncludeNames...), append(files, s.abs(f)), macro || scan.hasIncludeMacro
 		if scan.dependency {
-			there = append(there, Never("#pragma GCC dependency compares the times of files"))
+			there = append(there, never("#pragma GCC dependency compares the times of files"))
 		}
 	}
 	for _, f := range found {
@@ -292,7 +292,7 @@ func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string)
 		through, unknown := namesThroughMacros(hasInclude, files, slices.Concat(s.ran.Action.Argv, s.KeyEnv))
 		names = append(names, through...)
 		if unknown != "" {
-			there = append(there, Never("__has_include asks for a file whose name the macro "+unknown+" makes"))
+			there = append(there, never("__has_include asks for a file whose name the macro "+unknown+" makes"))
 		}
 	}
 	s.in(compact(slices.Concat(quoted, angled)))
@@ -309,7 +309,7 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 	for _, name := range names {
 		s.absent(name, "")
 		if s.spells(name) {
-			Add(s.rec, s.placed())
+			addFile(s.rec, s.inThisFolder())
 		}
 	}
 	for _, name := range names {

@@ -33,7 +33,7 @@ func isLink(a *graph.Action) bool { return a.Kind.Info().LinksHost() }
 func IsTraced(a *graph.Action) bool { return isLink(a) && slices.Contains(a.Argv, host.TraceLink) }
 
 // Trace returns the parsed linker output in a file; it is empty if the file is missing.
-func (d *Discovery) Trace(file string) LinkTrace {
+func (d *Discovery) Trace(file string) linkTrace {
 	text, _ := regular.Read(file)
 	return parseLinkTrace(text, d.isFile)
 }
@@ -65,7 +65,7 @@ func (d *Discovery) deviceLibraries(ran Ran, argv []string, linker graph.Linker,
 			file = d.Name(file)
 			if d.hasFile(file) {
 				digest, err := d.Digest(file)
-				Add(rec, cache.FileDigest{Path: file, Digest: digest})
+				addFile(rec, cache.FileDigest{Path: file, Digest: digest})
 				stable = stable && err == nil && (d.IsOutput(file) || !ran.changed(file, digest))
 				break
 			}
@@ -94,10 +94,10 @@ func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (
 		argv := d.drivers.linkerCommand(ctx, a)
 		missing = append(d.links.absentLibs(argv), d.links.absentInScripts(argv, rec)...)
 		if why := untraced(a); why != "" && d.drivers.known(a) {
-			rec.Discovered = append(rec.Discovered, Never(why))
+			rec.Discovered = append(rec.Discovered, never(why))
 		}
 	case !trace.Complete:
-		rec.Discovered = append(rec.Discovered, Never("the linker does not tell which files it looked for"))
+		rec.Discovered = append(rec.Discovered, never("the linker does not tell which files it looked for"))
 	default:
 		missing = trace.Missing
 		if trace.Needs {
@@ -142,7 +142,7 @@ func (t Tree) programs(f host.Folders, rec *cache.Record, names ...string) []str
 	dirs := compact(append(slices.Clone(f.Programs), f.Libraries...))
 	for _, name := range names {
 		if found, ok := t.first(dirs, name); ok {
-			Add(rec, found)
+			addFile(rec, found)
 		}
 	}
 	return slices.Concat(t.missing(f.Programs), t.firstAbsent(dirs, names))
@@ -172,7 +172,7 @@ func (s linkInputs) absentInScripts(argv []string, rec *cache.Record) (missing [
 		if base := path.Base(f.Path); !strings.Contains(base, ".so") && path.Ext(base) != ".a" {
 			continue
 		}
-		text, _ := regular.Read(s.tree.Abs(f.Path))
+		text, _ := regular.Read(s.tree.abs(f.Path))
 		if !bytes.Contains(text, []byte("GROUP")) && !bytes.Contains(text, []byte("INPUT")) || bytes.IndexByte(text, 0) >= 0 {
 			continue
 		}
@@ -241,8 +241,8 @@ func (s linkInputs) linked(argv []string) (dirs []string, libs [][]string) {
 	return dirs, libs
 }
 
-// LinkTrace is the parsed output of a linker: the files that it opened or did not find.
-type LinkTrace struct {
+// linkTrace is the parsed output of a linker: the files that it opened or did not find.
+type linkTrace struct {
 	Complete bool     // the trace is not truncated
 	Read     []string // files, libraries and their scripts among them
 	Missing  []string
@@ -269,9 +269,9 @@ type LinkTrace struct {
 //	found libm.so.6 at /lib/x86_64-linux-gnu/libm.so.6
 //
 // A line that is the name of a file, as isFile reports, names a file that was linked.
-func parseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
+func parseLinkTrace(text []byte, isFile func(name string) bool) (t linkTrace) {
 	if !bytes.HasPrefix(text, []byte("GNU ld ")) {
-		return LinkTrace{Rest: text}
+		return linkTrace{Rest: text}
 	}
 	const bar = "==================================================\n"
 	bars, needed := 0, false
@@ -352,7 +352,7 @@ func (l *loader) conf() (cache.Digest, []string) {
 
 // pathsOf returns the paths that the condition of a record depends on, if the record has it.
 func (l *loader) pathsOf(rec *cache.Record) []string {
-	if !Discovers(rec, loaderMark) {
+	if !discovers(rec, loaderMark) {
 		return nil
 	}
 	_, paths := l.conf()
@@ -410,7 +410,7 @@ func (d *Discovery) loaded(a *graph.Action) (found, missed []string) {
 	}
 	seen := map[string]bool{}
 	for todo := slices.Clone(a.Inputs); len(todo) > 0; todo = todo[1:] {
-		for _, name := range needs(d.Abs(todo[0])) {
+		for _, name := range needs(d.abs(todo[0])) {
 			if seen[name] || path.Base(name) != name {
 				continue // a name with a folder is not searched for
 			}
@@ -428,7 +428,7 @@ func (d *Discovery) loaded(a *graph.Action) (found, missed []string) {
 func (d *Discovery) inFolders(dirs []string, name string) (found, missed []string) {
 	for _, dir := range dirs {
 		special := filepath.Join(dir, "glibc-hwcaps")
-		subs, err := os.ReadDir(d.Abs(special))
+		subs, err := os.ReadDir(d.abs(special))
 		if err != nil {
 			missed = append(missed, special)
 		}

@@ -96,7 +96,7 @@ func (s *compile) onceHeaders(found []cache.FileDigest, angled []string) (there 
 		}
 		digest, err := s.whichAreOne(files)
 		if err != nil {
-			there = append(there, Never("a header went away"))
+			there = append(there, never("a header went away"))
 			continue
 		}
 		name := oneMark + strings.Join(read, "\n")
@@ -131,7 +131,7 @@ func (t Tree) whichAreOne(files []string) (d cache.Digest, err error) {
 	var infos []os.FileInfo
 	seconds := map[int64]int{} // numbered in order of appearance
 	for _, f := range files {
-		info, err := os.Stat(t.Abs(f))
+		info, err := os.Stat(t.abs(f))
 		if err != nil {
 			return d, err
 		}

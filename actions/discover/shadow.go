@@ -113,7 +113,7 @@ func (t Tree) shadowed(rec *cache.Record) (file string) {
 				continue
 			}
 			for p := range h.of(f.Path, false) {
-				if !Discovers(rec, p) && !slices.Contains(rec.Passed, p) && t.isFile(p) {
+				if !discovers(rec, p) && !slices.Contains(rec.Passed, p) && t.isFile(p) {
 					return p
 				}
 			}
@@ -136,7 +136,7 @@ func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
 				switch {
 				case !exists:
 					rec.Absent = append(rec.Absent, p)
-				case Discovers(rec, p) || slices.Contains(rec.Passed, p) || !d.isFile(p) && path.Ext(p) != pch:
+				case discovers(rec, p) || slices.Contains(rec.Passed, p) || !d.isFile(p) && path.Ext(p) != pch:
 				case d.came(p, ran):
 					stable = false
 				case path.Ext(p) != pch:
@@ -149,7 +149,7 @@ func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
 	}
 	rec.Absent = compact(rec.Absent)
 	for _, f := range headers {
-		Add(rec, f)
+		addFile(rec, f)
 	}
 	return stable
 }
@@ -165,7 +165,7 @@ func (d *Discovery) came(file string, ran Ran) bool {
 func (t Tree) compiledHeader(file string) cache.FileDigest {
 	d, err := t.Digest(file)
 	if err != nil {
-		return Never("a folder of precompiled headers, " + file + ", is not followed")
+		return never("a folder of precompiled headers, " + file + ", is not followed")
 	}
 	return cache.FileDigest{Path: file, Digest: d}
 }
@@ -205,10 +205,10 @@ func (s *compile) precompiled(headers, dirs []string) (there []cache.FileDigest)
 	if source.computed {
 		var unknown string
 		computed, unknown = namesThroughMacros(
-			"include", []string{s.Abs(a.Inputs[0])}, slices.Concat(a.Argv, s.KeyEnv))
+			"include", []string{s.abs(a.Inputs[0])}, slices.Concat(a.Argv, s.KeyEnv))
 		gcc := slices.ContainsFunc(a.Tools, func(t string) bool { return t == "cc" || t == "cxx" })
 		if unknown != "" && gcc && !strings.Contains(path.Base(a.Argv[0]), "clang") {
-			there = append(there, Never("the header that the macro "+unknown+" names may be precompiled"))
+			there = append(there, never("the header that the macro "+unknown+" names may be precompiled"))
 		}
 	}
 	names := slices.Concat(source.quoted, computed)

@@ -88,7 +88,7 @@ func (s *sources) read(file string) ([]byte, error) {
 	if !ok {
 		b = new([]byte)
 	}
-	return regular.Append((*b)[:0], s.tree.Abs(file))
+	return regular.Append((*b)[:0], s.tree.abs(file))
 }
 
 // scanText scans a text. The result does not refer to text.

@@ -135,7 +135,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			return m, err
 		}
 		changed, files := false, a.Pass().FilesOutput
-		placed := raw && files != "" && (c.intermediates.Base == "" || pptext.Placed(text, c.intermediates.Base))
+		placed := raw && files != "" && (c.intermediates.Base == "" || pptext.NamesBase(text, c.intermediates.Base))
 		switch {
 		case raw && (len(a.Pass().Macros) > 0 || files != ""):
 			var used map[string]bool
@@ -151,7 +151,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		if raw && files != "" {
 			list := []string{Anywhere}
 			if placed {
-				list[0] = Placed
+				list[0] = namesBase
 			}
 			list = append(list, pptext.Files(text, a.Pass().WithoutSystem)...)
 			lines := []byte(strings.Join(list, "\n"))
@@ -173,11 +173,11 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 	return m, nil
 }
 
-// Anywhere and Placed are the first lines of the list of the files that a text comes from. Placed
-// means that the text depends on the place of its base: see pptext.Placed.
+// Anywhere and namesBase are the first lines of the list of the files that a text comes from.
+// namesBase means that the text depends on the place of its base: see pptext.NamesBase.
 const (
-	Anywhere = "*anywhere"
-	Placed   = "*placed"
+	Anywhere  = "*anywhere"
+	namesBase = "*placed"
 )
 
 // finish stores the digest of an output. It writes the file if the text changed and some command

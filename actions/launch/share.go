@@ -103,7 +103,7 @@ func (b *build) words() []string {
 // another checkout.
 func (b *build) readsByName(observed []cache.Observation) bool {
 	for _, a := range b.graph.Actions {
-		if rec := b.db.LastRun(a.Outputs[0]); rec == nil || discover.Placed(rec) {
+		if rec := b.db.LastRun(a.Outputs[0]); rec == nil || discover.NamesRoot(rec) {
 			return true
 		}
 	}
@@ -278,7 +278,7 @@ func (b *build) readsTheSame(ctx context.Context) bool {
 	}
 	text, err := regular.Read(placeDir + "/text")
 	deps, err2 := regular.Read(placeDir + "/text.d")
-	return err == nil && err2 == nil && !l.Base.In(text) && !l.Base.In(deps) && !pptext.Placed(text, elsewhere) &&
+	return err == nil && err2 == nil && !l.Base.In(text) && !l.Base.In(deps) && !pptext.NamesBase(text, elsewhere) &&
 		// clang's names of lambdas
 		!bytes.Contains(text, []byte("__PRETTY_FUNCTION__")) && !bytes.Contains(text, []byte("__FUNCSIG__"))
 }

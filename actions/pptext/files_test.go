@@ -33,7 +33,7 @@ func TestBase(t *testing.T) {
 		for i, base := range []string{"/a/proj", "/b/x/proj"} {
 			forms[i], _ = AppendCanonical(nil, []byte(text(base, code)), Options{Base: base})
 		}
-		if got := Placed([]byte(text("/a/proj", code)), "/a/proj"); got != placed {
+		if got := NamesBase([]byte(text("/a/proj", code)), "/a/proj"); got != placed {
 			t.Errorf("%s: is of its place: %v", code, got)
 		}
 		asks := strings.Contains(code, "__builtin")

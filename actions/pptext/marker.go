@@ -215,10 +215,10 @@ func Files(text []byte, withoutSystem bool) (files []string) {
 	return files
 }
 
-// Placed reports whether a preprocessed text depends on its base, an absolute folder. It does if
+// NamesBase reports whether a preprocessed text depends on its base, an absolute folder. It does if
 // its code contains the base, or may query the name of its file. Names in line markers do not
 // count, those in includes (see g++ -dI) do.
-func Placed(text []byte, base string) bool {
+func NamesBase(text []byte, base string) bool {
 	if bytes.Contains(text, []byte("__builtin_FILE")) || bytes.Contains(text, []byte("__builtin_source_location")) {
 		return true
 	}

@@ -21,7 +21,7 @@ type Lock struct {
 
 // Busy is the error if another process has the lock of a build tree.
 type Busy struct {
-	Holder string // "process 12 on host, since ..."; "" if that is not known
+	holder string // "process 12 on host, since ..."; "" if that is not known
 }
 
 func (b *Busy) Error() string {
@@ -31,10 +31,10 @@ func (b *Busy) Error() string {
 // Parenthesis returns the holder of the lock, in parentheses behind a blank, or "" if it is not
 // known.
 func (b *Busy) Parenthesis() string {
-	if b.Holder == "" {
+	if b.holder == "" {
 		return ""
 	}
-	return " (" + b.Holder + ")"
+	return " (" + b.holder + ")"
 }
 
 // AcquireLock takes the lock in the named file, which it creates. If another process has it and
@@ -52,7 +52,7 @@ func AcquireLock(ctx context.Context, name string, wait func(*Busy)) (*Lock, err
 			busy := &Busy{}
 			if !looked { // or the sign would be that of the last builder
 				text, _ := regular.Read(name)
-				busy.Holder, _, _ = strings.Cut(string(text), "\n")
+				busy.holder, _, _ = strings.Cut(string(text), "\n")
 			}
 			if wait == nil {
 				f.Close()

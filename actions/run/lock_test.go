@@ -88,8 +88,8 @@ func TestLockWait(t *testing.T) {
 	waits := 0
 	second, err := AcquireLock(context.Background(), name, func(b *Busy) {
 		waits++
-		if want := fmt.Sprintf("process %d on ", os.Getpid()); !strings.HasPrefix(b.Holder, want) {
-			t.Errorf("held by %q, want %s...", b.Holder, want)
+		if want := fmt.Sprintf("process %d on ", os.Getpid()); !strings.HasPrefix(b.holder, want) {
+			t.Errorf("held by %q, want %s...", b.holder, want)
 		}
 		first.Release()
 	})
@@ -241,7 +241,7 @@ func TestLockOfALookerThatIsStopped(t *testing.T) {
 		t.Fatal("nobody has the lock")
 	}
 	var busy *Busy
-	if _, err := AcquireLock(context.Background(), name, nil); !errors.As(err, &busy) || busy.Holder != "" {
+	if _, err := AcquireLock(context.Background(), name, nil); !errors.As(err, &busy) || busy.holder != "" {
 		t.Errorf("it is not waited for, and the error is %v", err)
 	}
 	l, err := AcquireLock(context.Background(), name, func(*Busy) { stopped.Release() })

@@ -27,9 +27,9 @@ type Command struct {
 	Argv []string
 	Dir  string
 	Env  []string // complete
-	// Grace is how long a process group may take to end after SIGTERM before SIGKILL. It is also
+	// grace is how long a process group may take to end after SIGTERM before SIGKILL. It is also
 	// how long background processes may hold the output open. 0 means 5 seconds.
-	Grace time.Duration
+	grace time.Duration
 	// Stdout receives standard output by itself; if it is nil, standard output is part of
 	// Result.Output.
 	Stdout *os.File
@@ -80,7 +80,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-		cmd.WaitDelay = cmp.Or(c.Grace, 5*time.Second)
+		cmd.WaitDelay = cmp.Or(c.grace, 5*time.Second)
 		// A program that was just written may be busy for a moment. When this process forks, the
 		// child holds every open file until it executes a program, even a program that another
 		// goroutine is writing (golang.org/issue/22315).

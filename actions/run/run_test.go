@@ -18,7 +18,7 @@ import (
 
 // shell is a command that plays a compiler.
 func shell(t *testing.T, script string) Command {
-	return Command{Argv: []string{"sh", "-c", script}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: time.Minute}
+	return Command{Argv: []string{"sh", "-c", script}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}, grace: time.Minute}
 }
 
 func mustRun(t *testing.T, c Command) Result {
@@ -192,7 +192,7 @@ func TestCancelAsksFirst(t *testing.T) {
 
 func TestCancelKillsWhoDoesNotListen(t *testing.T) {
 	c := shell(t, "trap '' TERM; exec 9>alive; sleep 1000 & echo up >&9; wait")
-	c.Grace = time.Millisecond
+	c.grace = time.Millisecond
 	res, err := cancelled(t, c)
 	if !errors.Is(err, context.Canceled) || res.Signal != syscall.SIGKILL {
 		t.Errorf("%v, signal %v", err, res.Signal)
@@ -221,7 +221,7 @@ func TestCancelledBeforeTheStart(t *testing.T) {
 
 func TestBackgroundDoesNotHoldTheBuild(t *testing.T) {
 	c := shell(t, "exec 9>alive; sleep 1000 & echo done")
-	c.Grace = time.Millisecond
+	c.grace = time.Millisecond
 	wait := alive(t, c, nil)
 	res := mustRun(t, c)
 	wait() // it was killed: the fifo has no writer left

@@ -23,7 +23,7 @@ type Search struct {
 	Dirs    []string // in order, those of quoted includes first
 	Missing []string // folders that it would search but that do not exist
 
-	Placed bool // one of them is an absolute path of or in the project's folder
+	NamesRoot bool // one of them is an absolute path of or in the project's folder
 }
 
 // own lists options about what a compile reads, writes or defines that do not affect its search
