@@ -90,7 +90,7 @@ func (cmd whyCmd) each(c *cli, g *graph.Graph, r *execute.Runner, list []execute
 		writeWhy(c.out, v, why, e.Kept)
 	}
 	if quiet > 0 {
-		fmt.Fprintf(c.out, "%s up to date\n", graph.Count(quiet, "action"))
+		fmt.Fprintf(c.out, "%s\n", inState(quiet, "up_to_date"))
 	}
 	return nil
 }
@@ -217,16 +217,21 @@ func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
 	}
 	for _, state := range []string{"cached", "up_to_date"} {
 		if n := states[state]; n > 0 {
-			be := stateWords[state]
-			if n > 1 {
-				be = strings.Replace(be, "is ", "are ", 1)
-			}
-			fmt.Fprintf(c.out, "%s %s\n", graph.Count(n, "action"), be)
+			fmt.Fprintln(c.out, inState(n, state))
 		}
 	}
 	if states["run"] > 0 {
 		fmt.Fprintf(c.out, "An output that comes out as it was stops what waits for it, so that fewer may run. `kbuild why -v` tells of each action, `kbuild why NAME` of some.\n")
 	}
+}
+
+// inState says that a number of actions are in a state: "1 action is up to date".
+func inState(n int, state string) string {
+	be := stateWords[state]
+	if n > 1 {
+		be = strings.Replace(be, "is ", "are ", 1)
+	}
+	return graph.Count(n, "action") + " " + be
 }
 
 // last prints what the last build did.
