@@ -305,7 +305,7 @@ func tidy(state string) error {
 		}
 	}
 	run.RemoveTemp(tmp, "")
-	regular.RemoveTemporary(state)
+	regular.RemoveTemporary(state, 0)
 	return nil
 }
 

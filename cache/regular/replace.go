@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Replace writes a file atomically, through a temporary file in the same folder, and creates the
@@ -59,12 +60,15 @@ func Rewrite(name string, content []byte) error {
 	})
 }
 
-// RemoveTemporary removes the temporary files that a process killed in Replace left in a folder. No
-// other process may be writing there.
-func RemoveTemporary(dir string) {
+// RemoveTemporary removes the temporary files that a process killed in Replace left in a folder, and
+// that are as old as age. Without an age no other process may be writing there.
+func RemoveTemporary(dir string, age time.Duration) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), temporaryPrefix) && e.Type().IsRegular() {
+		if !IsTemporary(e.Name()) || !e.Type().IsRegular() {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) >= age {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}

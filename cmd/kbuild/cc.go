@@ -29,6 +29,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
 	"github.com/kbuild-dev/kbuild/actions/machine"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/vendors"
@@ -76,6 +77,9 @@ func (c *cli) launchCompiler(args []string) int {
 	if err != nil {
 		call.Log(quick.Entry{Result: quick.Left, Why: err.Error()})
 		return c.leave(call) // the compiler reports its own errors; --stats lists those of kbuild
+	}
+	for _, o := range res.Made.Outputs { // a launcher that was killed may have left some
+		regular.RemoveTemporary(filepath.Dir(cache.Absolute(call.Dir, o.Path)), 24*time.Hour)
 	}
 	entry := quick.Entry{Result: quick.Miss, Why: strings.Join(changed, ", "), Ran: res.Ran, Taken: res.Hits}
 	if res.Ran == 0 {
