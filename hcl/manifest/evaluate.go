@@ -75,8 +75,8 @@ func (t *target) label() string { return t.kind + "." + t.name }
 // evaluate the block, so deps = [library.a] depends on no attribute of library.a.
 var referenceType = cty.Capsule("reference", reflect.TypeFor[target]())
 
-// declare creates the nodes of variables, local values and defaults. Those of other attributes are
-// created when a reference to them is resolved.
+// declare creates the nodes of variables and local values. Those of attributes are created when a
+// reference to them is resolved.
 func (e *evaluator) declare() {
 	for _, b := range e.blocks {
 		switch b.kind {
@@ -91,10 +91,6 @@ func (e *evaluator) declare() {
 				}
 				e.names["local"] = append(e.names["local"], path.Join(b.dir, a.Name))
 				e.nodes[addr] = &node{addr: addr, rng: a.NameRange, expr: a.Expr}
-			}
-		case "defaults":
-			for _, a := range b.attrs() {
-				e.attribute(b, a.Name)
 			}
 		}
 	}

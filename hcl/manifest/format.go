@@ -12,16 +12,8 @@ import (
 // Format returns src in the canonical layout: indentation and aligned equal signs, comments and
 // everything else untouched. A file that does not parse is returned as diagnostics.
 func Format(src []byte, file string) ([]byte, Diagnostics) {
-	l := &sourceTree{reports: &reports{
-		project:  &Project{sources: map[string][]byte{file: src}},
-		reported: map[Diagnostic]bool{},
-	}}
-	if !l.checkText(file, src) {
-		return nil, l.diags
-	}
-	_, diags := hclsyntax.ParseConfig(src, file, hcl.InitialPos)
-	if diags.HasErrors() {
-		l.addHCL(diags)
+	l := newLoader(Options{})
+	if l.parse(file, src); l.diags.HasErrors() {
 		l.curtail()
 		return nil, l.diags
 	}

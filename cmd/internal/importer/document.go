@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -93,27 +92,21 @@ func (b *block) remove(gone *attribute) {
 
 // quote formats a text as an HCL string.
 func quote(s string) string {
+	return `"` + visible(quotes.Replace(s)) + `"`
+}
+
+var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "${", "$${", "%{", "%%{")
+
+// visible escapes what a manifest must not hold: control characters, as names of files may have.
+func visible(s string) string {
 	var b strings.Builder
-	b.WriteByte('"')
-	for i, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r < ' ':
+	for _, r := range s {
+		if unicode.IsControl(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
-		case (r == '$' || r == '%') && strings.HasPrefix(s[i+1:], "{"):
-			b.WriteRune(r)
-			b.WriteRune(r)
-		default:
+		} else {
 			b.WriteRune(r)
 		}
 	}
-	b.WriteByte('"')
 	return b.String()
 }
 
@@ -137,19 +130,7 @@ func (w *writer) line(o origin, format string, args ...any) {
 
 func (w *writer) comments(indent string, texts []string) {
 	for _, t := range texts {
-		// Names of files may hold bytes that a manifest must not.
-		var b strings.Builder
-		for i, r := range t {
-			switch {
-			case r == '\n':
-				b.WriteByte(' ')
-			case r == utf8.RuneError, unicode.IsControl(r):
-				fmt.Fprintf(&b, `\x%02x`, t[i])
-			default:
-				b.WriteRune(r)
-			}
-		}
-		w.line(origin{}, "%s# %s", indent, b.String())
+		w.line(origin{}, "%s# %s", indent, visible(strings.ReplaceAll(t, "\n", " ")))
 	}
 }
 

@@ -253,7 +253,7 @@ func FuzzMake(f *testing.F) {
 // The name of a file that is left out may hold any bytes.
 func TestComments(t *testing.T) {
 	d := &Document{Lost: "Left out", Notes: []string{"lib/z\xff.cpp\a and\nü"}}
-	if text := d.Text(); !strings.Contains(text, `# - lib/z\xff.cpp\x07 and ü`+"\n") {
+	if text := d.Text(); !strings.Contains(text, "# - lib/z\ufffd.cpp\\u0007 and ü"+"\n") {
 		t.Errorf("%q", text)
 	}
 }
