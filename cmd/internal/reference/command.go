@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"io"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -9,30 +8,30 @@ import (
 
 // Commands writes the commands with their options, the global options, the environment variables
 // and the exit statuses.
-func Commands(p page, app *kong.Application) {
-	p.section(2, "Commands")
+func Commands(p Page, app *kong.Application) {
+	p.Section(2, "Commands")
 	for _, c := range app.Leaves(true) {
-		p.section(3, c.FullPath())
-		p.text("`" + usage(c) + "`")
-		p.text(c.Help)
+		p.Section(3, c.FullPath())
+		p.Text("`" + usage(c) + "`")
+		p.Text(c.Help)
 		for _, a := range c.Positional {
-			p.item("`"+argument(a)+"`", a.Help)
+			p.Item("`"+argument(a)+"`", a.Help)
 		}
 		for _, f := range c.Flags {
-			p.item("`"+option(f)+"`", f.Help)
+			p.Item("`"+option(f)+"`", f.Help)
 		}
 	}
-	p.section(2, "Options of all commands")
+	p.Section(2, "Options of all commands")
 	for _, f := range app.Flags {
-		p.item("`"+option(f)+"`", f.Help)
+		p.Item("`"+option(f)+"`", f.Help)
 	}
-	p.section(2, "Environment")
+	p.Section(2, "Environment")
 	for _, v := range environment {
-		p.item("`"+v[0]+"`", v[1])
+		p.Item("`"+v[0]+"`", v[1])
 	}
-	p.section(2, "Exit status")
+	p.Section(2, "Exit status")
 	for _, s := range statuses {
-		p.item(s[0], s[1])
+		p.Item(s[0], s[1])
 	}
 }
 
@@ -106,11 +105,4 @@ var statuses = [][2]string{
 	{"3", "A requirement of doctor, toolkit, precompile --verify, cache verify, cache export or cache import failed."},
 	{"130", "Interrupted, by Ctrl-C, SIGTERM or SIGHUP."},
 	{"others", "`kbuild cc` ends as its compiler does, also by a signal."},
-}
-
-// CommandList writes the generated part of docs/commands.md.
-func CommandList(w io.Writer, app *kong.Application) {
-	m := &markdown{w: w}
-	Commands(m, app)
-	m.gap()
 }

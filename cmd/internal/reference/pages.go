@@ -14,7 +14,7 @@ import (
 // roff is a man page in the portable man macros.
 type roff struct{ w io.Writer }
 
-func (r roff) section(level int, title string) {
+func (r roff) Section(level int, title string) {
 	switch level {
 	case 1, 2:
 		fmt.Fprintf(r.w, ".SH %s\n", quoted(strings.ToUpper(title)))
@@ -23,15 +23,15 @@ func (r roff) section(level int, title string) {
 	}
 }
 
-func (r roff) text(s string) { fmt.Fprintf(r.w, ".PP\n%s\n", marked(s)) }
+func (r roff) Text(s string) { fmt.Fprintf(r.w, ".PP\n%s\n", marked(s)) }
 
-func (r roff) code(s string) {
+func (r roff) Code(s string) {
 	fmt.Fprintf(r.w, ".PP\n.RS 4\n.nf\n%s\n.fi\n.RE\n", noRequest(special.Replace(s)))
 }
 
-func (r roff) item(term, s string) { fmt.Fprintf(r.w, ".TP 14\n%s\n%s\n", marked(term), marked(s)) }
+func (r roff) Item(term, s string) { fmt.Fprintf(r.w, ".TP 14\n%s\n%s\n", marked(term), marked(s)) }
 
-func (r roff) see(where string) { r.item("more", "docs/"+where) }
+func (r roff) See(where string) { r.Item("more", "docs/"+where) }
 
 // special replaces the characters that roff interprets.
 var special = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
@@ -64,93 +64,41 @@ func Man(app *kong.Application) map[string][]byte {
 
 func manifestMan(w io.Writer) {
 	p := begin(w, "kernels.hcl", "5", "what kbuild builds")
-	p.section(1, "description")
-	p.text("`kernels.hcl` in the root of a project says which programs, libraries and device code there are, in HCL, as Terraform reads it. " +
+	p.Section(1, "description")
+	p.Text("`kernels.hcl` in the root of a project says which programs, libraries and device code there are, in HCL, as Terraform reads it. " +
 		"`kernels.local.hcl` beside it may set variables for one machine. `kbuild explain NAME` prints an entry of this page.")
 	Manifest(p)
-	p.section(1, "see also")
+	p.Section(1, "see also")
 	fmt.Fprintln(w, ".BR kbuild (1)")
 }
 
 func commandMan(w io.Writer, app *kong.Application) {
 	p := begin(w, "kbuild", "1", "build multi-architecture GPU programs")
-	p.section(1, "synopsis")
-	p.text("`kbuild` [OPTION...] [COMMAND] [ARGUMENT...]")
-	p.section(1, "description")
-	p.text(app.Help)
+	p.Section(1, "synopsis")
+	p.Text("`kbuild` [OPTION...] [COMMAND] [ARGUMENT...]")
+	p.Section(1, "description")
+	p.Text(app.Help)
 	Commands(p, app)
-	p.section(1, "see also")
+	p.Section(1, "see also")
 	fmt.Fprintln(w, ".BR kernels.hcl (5)")
 }
 
 func begin(w io.Writer, name, section, what string) roff {
 	fmt.Fprintf(w, ".TH %s %s \"\" kbuild\n.nh\n.ad l\n", strings.ToUpper(name), section)
 	p := roff{w}
-	p.section(1, "name")
+	p.Section(1, "name")
 	fmt.Fprintln(w, name+` \- `+what)
 	return p
 }
 
-// markdown is a page of docs/.
-type markdown struct {
-	w     io.Writer
-	items bool // the last element was an item
-}
-
-func (m *markdown) gap() {
-	if m.items {
-		fmt.Fprintln(m.w)
-	}
-	m.items = false
-}
-
-func (m *markdown) section(level int, title string) {
-	m.gap()
-	fmt.Fprintf(m.w, "%s %s\n\n", strings.Repeat("#", level), title)
-}
-
-func (m *markdown) text(s string) {
-	m.gap()
-	fmt.Fprintf(m.w, "%s\n\n", s)
-}
-
-func (m *markdown) code(s string) {
-	m.gap()
-	fmt.Fprintf(m.w, "```hcl\n%s\n```\n\n", s)
-}
-
-func (m *markdown) item(term, s string) {
-	m.items = true
-	fmt.Fprintf(m.w, "- %s: %s\n", term, s)
-}
-
-func (m *markdown) see(where string) { m.item("more", "["+where+"]("+where+")") }
-
-const manifestHead = `<!-- Written from hcl/manifest/schema*.go by ` + "`go test ./cmd/internal/reference -update`" + `. Edit those. -->
-
-`
-
-// ManifestPage writes docs/manifest.md.
-func ManifestPage(w io.Writer) {
-	io.WriteString(w, manifestHead)
-	p := &markdown{w: w}
-	p.section(1, "kernels.hcl: blocks and attributes")
-	p.text("`kbuild explain NAME` prints the entry of a block or attribute. How values, device code, device links, flags, generated files " +
-		"and modules work is in [language.md](language.md).")
-	p.text("`kbuild schema` prints a JSON schema (draft 2020-12) of the structure in the JSON syntax of HCL, as `hcl2json kernels.hcl` " +
-		"writes it: for editors of files in that form, and for tools that write or check manifests. kbuild reads the native syntax alone.")
-	Manifest(p)
-	p.gap()
-}
-
 // Manifest writes every block and every attribute once.
-func Manifest(p page) {
+func Manifest(p Page) {
 	for _, s := range subjects(entries("", manifest.Schema())) {
 		level := 3
 		if s.attribute == nil {
 			level = 2
 		}
-		p.section(level, s.short())
+		p.Section(level, s.short())
 		s.write(p)
 	}
 }
@@ -171,14 +119,14 @@ func (t *terminal) gap() {
 	t.wrote, t.items = true, false
 }
 
-func (t *terminal) section(_ int, title string) { t.text(title) }
+func (t *terminal) Section(_ int, title string) { t.Text(title) }
 
-func (t *terminal) text(s string) {
+func (t *terminal) Text(s string) {
 	t.gap()
 	fmt.Fprintln(t.w, strings.Join(wrap(s, columns), "\n"))
 }
 
-func (t *terminal) code(s string) {
+func (t *terminal) Code(s string) {
 	t.gap()
 	for line := range strings.SplitSeq(s, "\n") {
 		fmt.Fprintln(t.w, strings.TrimRight("    "+line, " "))
@@ -186,7 +134,7 @@ func (t *terminal) code(s string) {
 }
 
 // item writes a term and its description. The description of a long term starts on the next line.
-func (t *terminal) item(term, s string) {
+func (t *terminal) Item(term, s string) {
 	const indent = 14
 	if !t.items {
 		t.gap()
@@ -204,7 +152,7 @@ func (t *terminal) item(term, s string) {
 	}
 }
 
-func (t *terminal) see(where string) { t.item("more", "docs/"+where) }
+func (t *terminal) See(where string) { t.Item("more", "docs/"+where) }
 
 // wrap breaks s into lines of at most width columns. A longer word gets its own line. Texts are
 // ASCII.

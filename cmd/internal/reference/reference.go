@@ -15,13 +15,13 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// page is a document format. Texts mark `code` with backquotes.
-type page interface {
-	section(level int, title string)
-	text(s string)
-	item(term, s string) // a term of a list with its description
-	code(s string)
-	see(where string) // a page of docs, with an anchor
+// Page is a document format. Texts mark `code` with backquotes.
+type Page interface {
+	Section(level int, title string)
+	Text(s string)
+	Item(term, s string) // a term of a list with its description
+	Code(s string)
+	See(where string) // a page of docs, with an anchor
 }
 
 // entry is a block, an attribute, or a key of an attribute.
@@ -77,23 +77,23 @@ func (e entry) about() string {
 }
 
 // write writes a block without its attributes, or an attribute.
-func (s subject) write(p page) {
+func (s subject) write(p Page) {
 	if s.attribute == nil {
 		writeBlock(p, s.block)
 		return
 	}
 	a := s.attribute
-	p.text(a.Text)
-	p.code(a.Example)
-	p.item("type", typeOf(a))
+	p.Text(a.Text)
+	p.Code(a.Example)
+	p.Item("type", typeOf(a))
 	switch {
 	case a.Required:
-		p.item("default", "none, it must be written")
+		p.Item("default", "none, it must be written")
 	case a.Default != "":
-		p.item("default", a.Default)
+		p.Item("default", a.Default)
 	}
 	if from := inherited(s.block, a); from != "" {
-		p.item("inherited", from)
+		p.Item("inherited", from)
 	}
 	list(p, "also", s.also)
 	var keys []string
@@ -102,21 +102,21 @@ func (s subject) write(p page) {
 	}
 	list(p, "keys", keys)
 	if a.Becomes != "" {
-		p.item("becomes", a.Becomes)
+		p.Item("becomes", a.Becomes)
 	}
 	if a.See != "" {
-		p.see(a.See)
+		p.See(a.See)
 	}
 }
 
-func writeBlock(p page, b *manifest.Block) {
-	p.text(b.Text)
-	p.code(b.Example)
+func writeBlock(p Page, b *manifest.Block) {
+	p.Text(b.Text)
+	p.Code(b.Example)
 	if b.Label != "" {
-		p.item("label", b.Label)
+		p.Item("label", b.Label)
 	}
 	if b.Open != "" {
-		p.item("attributes", b.Open)
+		p.Item("attributes", b.Open)
 	}
 	var own, defaults, blocks []string
 	for i := range b.Attributes {
@@ -134,10 +134,10 @@ func writeBlock(p page, b *manifest.Block) {
 	list(p, "of defaults", defaults)
 	list(p, "blocks", blocks)
 	if b.Once {
-		p.item("written", "once")
+		p.Item("written", "once")
 	}
 	if b.See != "" {
-		p.see(b.See)
+		p.See(b.See)
 	}
 }
 
@@ -190,9 +190,9 @@ func subjects(all []entry) []subject {
 }
 
 // list writes terms as one item, if there are any.
-func list(p page, term string, terms []string) {
+func list(p Page, term string, terms []string) {
 	if len(terms) > 0 {
-		p.item(term, "`"+strings.Join(terms, "`, `")+"`")
+		p.Item(term, "`"+strings.Join(terms, "`, `")+"`")
 	}
 }
 
@@ -203,9 +203,9 @@ func Explain(w io.Writer, name string) error {
 	p := &terminal{w: w}
 	if name == "" {
 		for _, b := range manifest.Schema().Blocks {
-			p.item(b.Name, firstSentence(b.Text))
+			p.Item(b.Name, firstSentence(b.Text))
 		}
-		p.text("Try: `kbuild explain library`, `kbuild explain library.sources`, `kbuild explain flags.nvcc`")
+		p.Text("Try: `kbuild explain library`, `kbuild explain library.sources`, `kbuild explain flags.nvcc`")
 		return nil
 	}
 	var found []entry
@@ -226,12 +226,12 @@ func Explain(w io.Writer, name string) error {
 		}
 		return fmt.Errorf("a manifest has no %q; kbuild explain lists its blocks", name)
 	case len(some) == 1:
-		p.section(1, some[0].short())
+		p.Section(1, some[0].short())
 		some[0].write(p)
 		return nil
 	}
 	for _, s := range some {
-		p.item(strings.Join(append([]string{s.short()}, s.also...), ", "), firstSentence(s.about()))
+		p.Item(strings.Join(append([]string{s.short()}, s.also...), ", "), firstSentence(s.about()))
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package reference
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"regexp"
 	"strings"
@@ -13,26 +12,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
-
-var update = flag.Bool("update", false, "rewrite docs/manifest.md")
-
-func TestManifestPage(t *testing.T) {
-	const file = "../../../docs/manifest.md"
-	var got bytes.Buffer
-	ManifestPage(&got)
-	if *update {
-		if err := os.WriteFile(file, got.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("the page is not of this schema (-page +schema; -update rewrites it):\n%s", diff)
-	}
-}
 
 // What See names is a page of docs, with a heading of that anchor.
 func TestPagesToSee(t *testing.T) {
