@@ -7,24 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
-
-// arguments finds the files that the arguments of commands name.
-type arguments struct {
-	tree        Tree
-	env, keyEnv []string
-	known       cache.Shards[string, named] // by argument
-}
 
 // named holds the files that an argument names, and those that it would name if they existed.
 type named struct{ found, missed []string }
 
 // argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options".
 // Arguments repeat from action to action, so the answer is cached.
-func (g *arguments) argument(arg string) named {
-	if n, ok := g.known.Load(arg); ok {
+func (d *Discovery) argument(arg string) named {
+	if n, ok := d.named.Load(arg); ok {
 		return n
 	}
 	var n named
@@ -32,7 +24,7 @@ func (g *arguments) argument(arg string) named {
 		if strings.HasPrefix(part, "-") {
 			continue
 		}
-		info, err := os.Stat(g.tree.abs(part))
+		info, err := os.Stat(d.abs(part))
 		switch {
 		case err == nil && info.Mode().IsRegular():
 			n.found = append(n.found, part)
@@ -40,14 +32,14 @@ func (g *arguments) argument(arg string) named {
 			n.missed = append(n.missed, part)
 		}
 	}
-	g.known.LoadOrStore(arg, n)
+	d.named.LoadOrStore(arg, n)
 	return n
 }
 
 // Named returns the files that a's arguments name besides its inputs. They are an options file, a
 // linker script, a forced-in header, or the script of a generate block. No compiler lists all of
 // these as dependencies.
-func (g *arguments) Named(a *graph.Action) (out []string) {
+func (d *Discovery) Named(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil
 	}
@@ -59,8 +51,8 @@ func (g *arguments) Named(a *graph.Action) (out []string) {
 		if known[arg] || namesNoFile(a.Argv[i]) {
 			continue
 		}
-		for _, f := range g.argument(arg).found {
-			if !g.tree.IsOutput(f) && !known[f] && !known[path.Clean(f)] {
+		for _, f := range d.argument(arg).found {
+			if !d.IsOutput(f) && !known[f] && !known[path.Clean(f)] {
 				known[f] = true
 				out = append(out, f)
 			}
@@ -73,16 +65,16 @@ func (g *arguments) Named(a *graph.Action) (out []string) {
 // compiler derives, or "". No dependency file names that profile. gcc looks for a .gcda beside the
 // object, or in the folder of -fprofile-use= or -fprofile-dir= under the object's whole path; clang
 // looks for default.profdata. A file that an option names is found like any other.
-func (g *arguments) profile(a *graph.Action) string {
+func (d *Discovery) profile(a *graph.Action) string {
 	if len(a.Tools) == 0 || len(a.Argv) == 0 {
 		return ""
 	}
 	clang := strings.Contains(path.Base(a.Argv[0]), "clang")
-	for _, arg := range slices.Concat(a.Argv, g.keyEnv) {
+	for _, arg := range slices.Concat(a.Argv, d.KeyEnv) {
 		for _, option := range guided {
 			_, value, found := strings.Cut(arg, option)
 			file, named := strings.CutPrefix(value, "=")
-			named = named && (clang || option == "-fauto-profile") && g.tree.isFile(file)
+			named = named && (clang || option == "-fauto-profile") && d.isFile(file)
 			if found && !named {
 				return arg
 			}
@@ -113,7 +105,7 @@ func isTarget(option string) bool { return option == "-MT" || option == "-MQ" }
 
 // watchArguments returns absent paths and folders. If one of them appears or changes, an argument
 // may name a file, or PATH may lead to another program.
-func (g *arguments) watchArguments(a *graph.Action) (out []string) {
+func (d *Discovery) watchArguments(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil
 	}
@@ -125,24 +117,24 @@ func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 		if own[arg] || isTarget(a.Argv[i]) {
 			continue // each is unique to an action: checking them all costs time and cache memory
 		}
-		for _, p := range g.argument(arg).missed {
-			if !g.tree.IsOutput(p) && !own[p] {
+		for _, p := range d.argument(arg).missed {
+			if !d.IsOutput(p) && !own[p] {
 				out = append(out, p)
 			}
 		}
 	}
 	if a.Kind.Info().Generates {
-		out = append(out, g.onPath(a.Argv[0])...)
+		out = append(out, d.onPath(a.Argv[0])...)
 	}
 	return out
 }
 
 // onPath returns the paths where the program of a command may be found.
-func (g *arguments) onPath(name string) (out []string) {
+func (d *Discovery) onPath(name string) (out []string) {
 	if strings.Contains(name, "/") {
 		return []string{name}
 	}
-	for _, e := range g.env {
+	for _, e := range d.Env {
 		if list, ok := strings.CutPrefix(e, "PATH="); ok {
 			for _, dir := range filepath.SplitList(list) {
 				out = append(out, filepath.Join(dir, name))

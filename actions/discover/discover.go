@@ -43,22 +43,19 @@ type Build interface {
 // Discovery finds and checks what commands read. All methods may be called concurrently.
 type Discovery struct {
 	Config
-	*arguments
+	named   cache.Shards[string, named] // by argument
 	sources *sources
 	drivers *drivers
-	links   linkInputs
 	loader  *loader
 }
 
 // New returns a Discovery. It remembers what it learns of system files and of compilers.
 func New(c Config) *Discovery {
 	return &Discovery{
-		Config:    c,
-		arguments: &arguments{tree: c.Tree, env: c.Env, keyEnv: c.KeyEnv},
-		sources:   &sources{tree: c.Tree},
-		drivers:   &drivers{tree: c.Tree, tools: c.Tools, keyEnv: c.KeyEnv},
-		links:     linkInputs{c.Tree, c.KeyEnv},
-		loader:    &loader{build: c.Build},
+		Config:  c,
+		sources: &sources{tree: c.Tree},
+		drivers: &drivers{Config: c},
+		loader:  &loader{build: c.Build},
 	}
 }
 

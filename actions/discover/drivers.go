@@ -21,11 +21,9 @@ import (
 // time; a target has one, or one for each language. The answer goes into the record, so a build
 // that runs nothing queries nothing.
 
-// drivers queries the compilers of a project.
+// drivers queries the compilers of a project, and knows where they and linkers search.
 type drivers struct {
-	tree    Tree
-	tools   map[string]string // fingerprints
-	keyEnv  []string
+	Config
 	folder  cache.Shards[string, string] // by query: where drivers look for programs and libraries
 	answers sync.Map                     // of *searchAnswer, by query
 }
@@ -79,14 +77,14 @@ func (d *drivers) preprocesses(
 	if !isNVCC(a) {
 		return [][]string{a.Argv}, strings.Join(a.Inputs[:min(1, len(a.Inputs))], ""), nil
 	}
-	printed, _ := d.tree.Query(ctx, a, dryRun(a), false)
+	printed, _ := d.Query(ctx, a, dryRun(a), false)
 	argvs, err = nvcc.Preprocesses(printed)
 	return argvs, nvcc.QuerySource, err
 }
 
 // appeared reports whether a folder exists that was absent when a compiler was queried.
 func (d *drivers) appeared(lists []host.Search) bool {
-	come := func(dir string) bool { return d.tree.Listing.Exists(dir) && d.tree.isFolder(dir) }
+	come := func(dir string) bool { return d.Listing.Exists(dir) && d.isFolder(dir) }
 	return slices.ContainsFunc(lists, func(s host.Search) bool { return slices.ContainsFunc(s.Missing, come) })
 }
 
@@ -118,15 +116,15 @@ func (d *drivers) askSearches(
 func (d *drivers) askSearch(
 	ctx context.Context, a *graph.Action, question []string,
 ) (s host.Search, ok bool) {
-	printed, _ := d.tree.Query(ctx, a, question, true)
+	printed, _ := d.Query(ctx, a, question, true)
 	s, ok = host.ParseSearch(printed)
-	s.NamesRoot = slices.ContainsFunc(slices.Concat(s.Dirs, s.Missing), d.tree.spells)
+	s.NamesRoot = slices.ContainsFunc(slices.Concat(s.Dirs, s.Missing), d.spells)
 	for i, dir := range s.Dirs {
-		s.Dirs[i] = d.tree.Name(dir)
+		s.Dirs[i] = d.Name(dir)
 	}
 	s.Dirs = compact(s.Dirs)
 	for i, dir := range s.Missing {
-		s.Missing[i] = d.tree.Name(dir)
+		s.Missing[i] = d.Name(dir)
 	}
 	return s, ok
 }
@@ -138,13 +136,13 @@ func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (
 	key := strings.Join(append(question, a.Env...), "\x00")
 	printed, known := d.folder.Load(key)
 	if !known {
-		printed, _ = d.tree.Query(ctx, a, question, false)
+		printed, _ = d.Query(ctx, a, question, false)
 		d.folder.LoadOrStore(key, printed)
 	}
 	f, ok := host.ParseFolders(printed)
 	for _, list := range [2][]string{f.Programs, f.Libraries} {
 		for i, dir := range list {
-			list[i] = d.tree.Name(dir)
+			list[i] = d.Name(dir)
 		}
 	}
 	return f, ok
@@ -152,7 +150,7 @@ func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (
 
 // known reports whether the compiler of a can be queried, which requires its fingerprint.
 func (d *drivers) known(a *graph.Action) bool {
-	return len(a.Tools) > 0 && d.tools[a.Tools[0]] != ""
+	return len(a.Tools) > 0 && d.Tools[a.Tools[0]] != ""
 }
 
 // A driver finds the programs that it runs, the start files and the folders of libraries by -B,
@@ -173,16 +171,16 @@ func (d *drivers) driverFolders(ctx context.Context, a *graph.Action, rec *cache
 			starts = append(starts, base)
 		}
 	}
-	missing = append(d.tree.missing(f.Libraries), d.tree.firstAbsent(f.Libraries, starts)...)
+	missing = append(d.missing(f.Libraries), d.firstAbsent(f.Libraries, starts)...)
 	if host.Redirects(a.Argv) {
-		missing = append(missing, d.tree.programs(f, rec, "collect2", "collect-ld", "real-ld", "ld", f.Machine+"-ld", "lto-wrapper", "lto1", "liblto_plugin.so")...)
+		missing = append(missing, d.programs(f, rec, "collect2", "collect-ld", "real-ld", "ld", f.Machine+"-ld", "lto-wrapper", "lto1", "liblto_plugin.so")...)
 	}
 	return missing
 }
 
 // compilePrograms records the programs of a compile whose options select where to look for them.
 func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cache.Record) {
-	if isNVCC(a) && !host.RedirectsCompile(slices.Concat(a.Argv, d.keyEnv)) {
+	if isNVCC(a) && !host.RedirectsCompile(slices.Concat(a.Argv, d.KeyEnv)) {
 		return
 	}
 	argvs, _, err := d.preprocesses(ctx, a)
@@ -195,10 +193,10 @@ func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cac
 			err = errors.New("no answer")
 			break
 		}
-		rec.Absent = append(rec.Absent, d.tree.programs(f, rec, "cc1plus", "cc1", "as", f.Machine+"-as")...)
+		rec.Absent = append(rec.Absent, d.programs(f, rec, "cc1plus", "cc1", "as", f.Machine+"-as")...)
 		for _, dir := range f.Programs { // existing ones are already among the header folders
-			if d.tree.Listing.Exists(dir) {
-				rec.Absent = append(rec.Absent, d.tree.missing([]string{path.Join(dir, "include"), path.Join(dir, "include-fixed")})...)
+			if d.Listing.Exists(dir) {
+				rec.Absent = append(rec.Absent, d.missing([]string{path.Join(dir, "include"), path.Join(dir, "include-fixed")})...)
 			}
 		}
 	}
@@ -214,7 +212,7 @@ func (d *drivers) linkerCommand(ctx context.Context, a *graph.Action) []string {
 	if !d.known(a) {
 		return a.Argv
 	}
-	printed, _ := d.tree.Query(ctx, a, append(slices.Clone(a.Argv), "-###"), false)
+	printed, _ := d.Query(ctx, a, append(slices.Clone(a.Argv), "-###"), false)
 	for line := range strings.Lines(printed) {
 		words, err := toolchain.ShellWords(strings.TrimSpace(line), nil)
 		if err == nil && len(words) > 1 && strings.Contains(words[0], "/") && slices.Contains(linkers, path.Base(words[0])) {

@@ -54,7 +54,7 @@ func TestSearchesAreAskedOnce(t *testing.T) {
 	b := tree.Build.(*testBuild)
 	list := "#include \"...\" search starts here:\n#include <...> search starts here:\n " + tree.Root + "/inc\nEnd of search list.\n"
 	b.answer = "ignoring nonexistent directory \"late\"\n" + list
-	d := drivers{tree: tree}
+	d := drivers{Config: Config{Tree: tree}}
 	ask := func(name, flag string) []string {
 		t.Helper()
 		a := &graph.Action{Kind: graph.HostCompile, Tools: []string{"cxx"}, Inputs: []string{name}, Outputs: []string{name + ".o"}, Argv: []string{"g++", flag, "-o", name + ".o", name}}

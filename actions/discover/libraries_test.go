@@ -42,7 +42,7 @@ func TestAbsentInScripts(t *testing.T) {
 	write("third/libgcc.a", "")
 	d := New(Config{Tree: Tree{Root: dir, Listing: cache.NewListing(dir)}})
 	rec := &cache.Record{Discovered: []cache.FileDigest{{Path: "second/libgcc_s.so"}, {Path: "second/libelf.so"}}}
-	got := d.links.absentInScripts([]string{"ld", "-Lfirst", "-Lsecond", "-Lthird"}, rec)
+	got := d.drivers.absentInScripts([]string{"ld", "-Lfirst", "-Lsecond", "-Lthird"}, rec)
 	slices.Sort(got)
 	want := []string{"first/libgcc.a", "first/libgcc.so", "first/libgcc_s.so.1", "libgcc_s.so.1", "second/libgcc.a", "second/libgcc.so",
 		"second/libgcc_s.so.1", "third/libgcc.so"}

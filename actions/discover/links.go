@@ -92,7 +92,7 @@ func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (
 	switch trace := d.Trace(ran.Trace); {
 	case !IsTraced(a):
 		argv := d.drivers.linkerCommand(ctx, a)
-		missing = append(d.links.absentLibs(argv), d.links.absentInScripts(argv, rec)...)
+		missing = append(d.drivers.absentLibs(argv), d.drivers.absentInScripts(argv, rec)...)
 		if why := untraced(a); why != "" && d.drivers.known(a) {
 			rec.Discovered = append(rec.Discovered, never(why))
 		}
@@ -158,30 +158,24 @@ func (t Tree) missing(dirs []string) (missing []string) {
 	return missing
 }
 
-// linkInputs finds the files that -l and linker scripts stand for.
-type linkInputs struct {
-	tree   Tree
-	keyEnv []string
-}
-
 // absentInScripts returns absent paths that a discovered linker script would name if they existed.
 // libgcc_s.so of gcc is such a script, and names another library without a folder.
-func (s linkInputs) absentInScripts(argv []string, rec *cache.Record) (missing []string) {
-	dirs, _ := s.linked(argv)
+func (d *drivers) absentInScripts(argv []string, rec *cache.Record) (missing []string) {
+	dirs, _ := d.linked(argv)
 	for _, f := range rec.Discovered {
 		if base := path.Base(f.Path); !strings.Contains(base, ".so") && path.Ext(base) != ".a" {
 			continue
 		}
-		text, _ := regular.Read(s.tree.abs(f.Path))
+		text, _ := regular.Read(d.abs(f.Path))
 		if !bytes.Contains(text, []byte("GROUP")) && !bytes.Contains(text, []byte("INPUT")) || bytes.IndexByte(text, 0) >= 0 {
 			continue
 		}
 		for _, word := range strings.FieldsFunc(string(text), func(c rune) bool { return strings.ContainsRune(" \t\r\n(),", c) }) {
 			switch {
 			case strings.HasPrefix(word, "-l"):
-				missing = append(missing, s.absentLibs(append(slices.Clone(argv), word))...)
+				missing = append(missing, d.absentLibs(append(slices.Clone(argv), word))...)
 			case strings.Contains(word, ".") && !path.IsAbs(word):
-				missing = append(missing, s.tree.firstAbsent(slices.Concat([]string{".", path.Dir(f.Path)}, dirs), []string{word})...)
+				missing = append(missing, d.firstAbsent(slices.Concat([]string{".", path.Dir(f.Path)}, dirs), []string{word})...)
 			}
 		}
 	}
@@ -190,14 +184,14 @@ func (s linkInputs) absentInScripts(argv []string, rec *cache.Record) (missing [
 
 // absentLibs returns absent libraries that a link would use for -lNAME if they existed. They are in
 // a -L folder before the one that has it, or shared ones beside a static one.
-func (s linkInputs) absentLibs(argv []string) (missing []string) {
-	dirs, libs := s.linked(argv)
+func (d *drivers) absentLibs(argv []string) (missing []string) {
+	dirs, libs := d.linked(argv)
 	for _, l := range libs {
 	search:
 		for _, dir := range dirs {
 			for _, f := range l {
 				p := path.Join(dir, f)
-				if s.tree.Listing.Exists(p) {
+				if d.Listing.Exists(p) {
 					break search
 				}
 				missing = append(missing, p)
@@ -209,7 +203,7 @@ func (s linkInputs) absentLibs(argv []string) (missing []string) {
 
 // linked returns the folders of -L, followed by those of LIBRARY_PATH, and the file names that each
 // -l may stand for in a folder.
-func (s linkInputs) linked(argv []string) (dirs []string, libs [][]string) {
+func (d *drivers) linked(argv []string) (dirs []string, libs [][]string) {
 	args := host.LinkerWords(argv)
 	static := slices.Contains(args, "-static")
 	for i, arg := range args {
@@ -233,7 +227,7 @@ func (s linkInputs) linked(argv []string) (dirs []string, libs [][]string) {
 			libs = append(libs, []string{"lib" + arg[2:] + ".so", "lib" + arg[2:] + ".a"})
 		}
 	}
-	for _, e := range s.keyEnv {
+	for _, e := range d.KeyEnv {
 		if list, ok := strings.CutPrefix(e, "LIBRARY_PATH="); ok {
 			dirs = append(dirs, filepath.SplitList(list)...)
 		}

@@ -121,8 +121,9 @@ type pending struct {
 
 // New returns a Runner for c.
 func New(c Config) *Runner {
-	t := &buildTree{Config: c, passes: map[string]cache.Output{}}
-	r := &Runner{buildTree: t, intermediates: newIntermediates(t)}
+	t := &buildTree{Config: c}
+	r := &Runner{buildTree: t}
+	r.intermediates = &intermediates{buildTree: t, present: map[string]bool{}, runs: 1}
 	r.discovery = discover.New(discover.Config{
 		Tree: discover.Tree{Build: r, Root: c.Root, Listing: c.Listing},
 		Env:  c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools,
@@ -644,7 +645,7 @@ func (r *Runner) TellsTime() bool {
 }
 
 // RemoveTemp removes the folder for temporary files at the end of a build.
-func (r *Runner) RemoveTemp() { r.scratches.remove() }
+func (r *Runner) RemoveTemp() { run.RemoveTemp(r.scratches.dir, r.scratches.short) }
 
 // lastRecords returns actions with their last records, one by one: all together would fill the
 // memory.

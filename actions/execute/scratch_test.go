@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -34,7 +35,7 @@ func TestScratch(t *testing.T) {
 	short := ""
 	t.Cleanup(func() {
 		os.RemoveAll(all.dir) // as a user may do it
-		all.remove()
+		run.RemoveTemp(all.dir, all.short)
 		if _, err := os.Lstat(short); short == "" || !os.IsNotExist(err) {
 			t.Errorf("the short name %q stays: %v", short, err)
 		}

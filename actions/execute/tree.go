@@ -32,8 +32,7 @@ import (
 type buildTree struct {
 	Config
 
-	passesMu sync.Mutex
-	passes   map[string]cache.Output // outputs of the passes that are up to date or have run
+	passes sync.Map // of cache.Output by path: those of the passes that are up to date or have run
 }
 
 func (t *buildTree) abs(p string) string { return cache.Absolute(t.Root, p) }
@@ -86,18 +85,15 @@ func (t *buildTree) actions() iter.Seq[*graph.Action] {
 
 // setPasses stores the outputs of a pass that is up to date or has run.
 func (t *buildTree) setPasses(outputs []cache.Output) {
-	t.passesMu.Lock()
-	defer t.passesMu.Unlock()
 	for _, o := range outputs {
-		t.passes[o.Path] = o
+		t.passes.Store(o.Path, o)
 	}
 }
 
 // pass returns the output of a pass that is up to date or has run.
 func (t *buildTree) pass(file string) (cache.Output, bool) {
-	t.passesMu.Lock()
-	defer t.passesMu.Unlock()
-	o, ok := t.passes[file]
+	v, ok := t.passes.Load(file)
+	o, _ := v.(cache.Output)
 	return o, ok
 }
 
@@ -236,10 +232,6 @@ type intermediates struct {
 	read    map[string]bool // files that the command of some action reads; see isRead
 	// of *sync.Mutex, by graph.ActionID: locked while the files of an action are restored or rebuilt
 	making sync.Map
-}
-
-func newIntermediates(t *buildTree) *intermediates {
-	return &intermediates{buildTree: t, present: map[string]bool{}, runs: 1}
 }
 
 // readBy returns the intermediate files that a may read.
@@ -490,9 +482,6 @@ func (t *scratches) open() error {
 	})
 	return t.err
 }
-
-// remove removes the folder at the end of a build.
-func (t *scratches) remove() { run.RemoveTemp(t.dir, t.short) }
 
 // shortName returns a short absolute name of a folder for temporary files. nvlink 11.8 with -dlto
 // ends with "elfLink internal error" if TMPDIR has 54 characters or more and it has anything to
