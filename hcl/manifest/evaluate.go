@@ -143,6 +143,9 @@ func (e *evaluator) compute(n *node) cty.Value {
 		for _, i := range e.instances(b) {
 			refs[i.name] = cty.CapsuleVal(referenceType, &target{b.kind, b.name + ":" + i.name})
 		}
+		if len(refs) == 0 { // its for_each is reported
+			return cty.DynamicVal
+		}
 		return cty.ObjectVal(refs)
 	case n.view:
 		return rebased(e.value(e.attribute(b, n.attr)), b.dir, n.dir)

@@ -71,3 +71,8 @@ executable "unknown" {
 test "unknown" {
   executable = executable.unknown["a"]
 }
+
+library "computed" {
+  sources = ["src/util.c"]
+  deps    = [for k in ["a"] : executable.unknown[k]]
+}
