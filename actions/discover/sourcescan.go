@@ -448,6 +448,9 @@ func namesThroughMacros(operator string, files, flags []string) (names []string,
 					texts = append(texts, text{body: d.body, of: w})
 				}
 				for _, f := range flags {
+					if strings.HasPrefix(f, w+"(") || strings.Contains(f, "-D"+w+"(") {
+						unknown = w
+					}
 					value, ok := strings.CutPrefix(f, w+"=") // of the environment
 					if !ok {
 						_, value, ok = strings.Cut(f, "-D"+w+"=")

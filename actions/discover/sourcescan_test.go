@@ -31,6 +31,7 @@ func TestHasInclude(t *testing.T) {
 		"#define __has_include(...) 0":                                 "",
 		"#define A <a.h>\n??=/**/include A":                            "a.h",
 		"#define A(n) <n.h>\n%:import A(a)":                            "? A",
+		"#include CALL(a)":                                             "? CALL",
 		"#define A <\n#include A dir/a.h>":                             "? A",
 	} {
 		file := filepath.Join(t.TempDir(), "a.h")
@@ -44,7 +45,7 @@ func TestHasInclude(t *testing.T) {
 			if a.computed {
 				operator = "include"
 			}
-			through, unknown := namesThroughMacros(operator, []string{file}, []string{`-DFLAG="flag.h"`})
+			through, unknown := namesThroughMacros(operator, []string{file}, []string{`-DFLAG="flag.h"`, "-DCALL(x)=<x.h>"})
 			if names = append(names, through...); unknown != "" {
 				names = []string{"? " + unknown}
 			}

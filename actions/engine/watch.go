@@ -134,6 +134,7 @@ func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 				x.add(x.dirs, cache.Absolute(root, o.Path))
 			case o.Kind == cache.KindGuard && len(o.Absent) > 0:
 				for _, name := range o.Absent {
+					name, _, _ = strings.Cut(name, cache.LeadsTo)
 					files = append(files, o.Path+"/"+name)
 				}
 			default:
