@@ -49,6 +49,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -167,7 +168,7 @@ func (c *Client) open(r Request) (*Lease, error) {
 		return nil, nil
 	}
 	if c.host == nil {
-		c.host = &host{machine.Processors("/"), machine.Memory("/"), machine.MemoryLimit("/")}
+		c.host = &host{runtime.GOMAXPROCS(0), machine.Memory("/"), machine.MemoryLimit("/")}
 	}
 	l := &Lease{client: c, row: row{PID: uint32(os.Getpid())}}
 	l.row.Needs = [2]int64{1, min(max(0, r.Memory), AllMemory)}

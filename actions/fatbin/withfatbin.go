@@ -36,7 +36,7 @@ func WithFatbin(object, fatbin []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.replaceable(at, 8, "fatbinData"); err != nil {
+	if err := cmp.Or(o.plain(at), o.alone(at, 8, "fatbinData")); err != nil {
 		return nil, fmt.Errorf("section %s: %w", o.sections[at].label, err)
 	}
 	fill := -len(fatbin) & 7 // the compiler writes words of 8 bytes
@@ -60,16 +60,8 @@ func (o *relocatable) deviceSection() (int, error) {
 	return max(linkable, final), nil
 }
 
-// replaceable checks that nothing in the object depends on the content of the section. The section
-// must have the one symbol name, or no named symbol if name is "".
-func (o *relocatable) replaceable(at int, align uint64, name string) error {
-	if err := o.plain(at); err != nil {
-		return err
-	}
-	return o.alone(at, align, name)
-}
-
-// alone is replaceable for a section of any type.
+// alone checks that nothing in the object depends on the content of the section. The section must
+// have the one symbol name, or no named symbol if name is "".
 func (o *relocatable) alone(at int, align uint64, name string) error {
 	if o.sections[at].Addralign < align {
 		return fmt.Errorf("it is not aligned to %d bytes", align)

@@ -119,7 +119,14 @@ func FromEnviron(makeflags string) (*Client, error) {
 		return nil, nil
 	}
 	if path, ok := strings.CutPrefix(auth, "fifo:"); ok {
-		return openFifo(path)
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("opening make's jobserver: %w", err)
+		case info.Mode().Type() != os.ModeNamedPipe:
+			return nil, fmt.Errorf("make's jobserver %s is no fifo", path)
+		}
+		return open(path, path)
 	}
 	read, write, ok := strings.Cut(auth, ",")
 	r, errR := strconv.Atoi(read)
@@ -187,17 +194,6 @@ func options(s string) (out []string) {
 		}
 	}
 	return out
-}
-
-func openFifo(path string) (*Client, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening make's jobserver: %w", err)
-	}
-	if info.Mode().Type() != os.ModeNamedPipe {
-		return nil, fmt.Errorf("make's jobserver %s is no fifo", path)
-	}
-	return open(path, path)
 }
 
 // openPipe uses the inherited descriptors if they are as MAKEFLAGS describes them: closed ones may

@@ -1,6 +1,6 @@
-// Package machine reports how much memory and how many processors a build may use. They are those
-// of the machine, or those that the control group of this process has left. It knows nothing of
-// builds.
+// Package machine reports how much memory a build may use: that of the machine, or what the control
+// groups of this process have left. It knows nothing of builds. How many processors it may use is
+// runtime.GOMAXPROCS, which knows quotas.
 //
 // The functions read Linux's files below a root directory, "/" except in tests. A missing file, as
 // on other systems, means no limit.
@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ func Memory(root string) int64 {
 	if kib, ok := field(filepath.Join(root, "proc/meminfo"), "MemAvailable:"); ok {
 		free = kib << 10
 	}
-	for _, dir := range groups(root, "memory") {
+	for _, dir := range groups(root) {
 		free = min(free, left(dir))
 	}
 	if free == math.MaxInt64 {
@@ -43,7 +42,7 @@ func Memory(root string) int64 {
 // or 0 for no limit.
 func MemoryLimit(root string) int64 {
 	limit := int64(math.MaxInt64)
-	for _, dir := range groups(root, "memory") {
+	for _, dir := range groups(root) {
 		limit = min(limit, memoryLimit(dir))
 	}
 	if limit == math.MaxInt64 {
@@ -87,37 +86,6 @@ func pageCache(stat string) (sum int64) {
 	return sum
 }
 
-// Processors returns how many processes can run concurrently: the processors of this process, or
-// fewer if a control group has a quota. GOMAXPROCS covers only the quota of the innermost group,
-// and rounds it up to at least two.
-func Processors(root string) int {
-	n := runtime.GOMAXPROCS(0)
-	for _, dir := range groups(root, "cpu") {
-		n = min(n, quota(dir))
-	}
-	return n
-}
-
-// quota returns the quota of a control group in processors, rounded up.
-func quota(dir string) int {
-	micros, period := int64(0), int64(0)
-	// cpu.max has "200000 100000" or "max 100000".
-	if text, err := os.ReadFile(filepath.Join(dir, "cpu.max")); err == nil {
-		f := strings.Fields(string(text))
-		if len(f) == 2 {
-			micros, _ = strconv.ParseInt(f[0], 10, 64)
-			period, _ = strconv.ParseInt(f[1], 10, 64)
-		}
-	} else {
-		micros, _ = number(filepath.Join(dir, "cpu.cfs_quota_us")) // -1 means none
-		period, _ = number(filepath.Join(dir, "cpu.cfs_period_us"))
-	}
-	if micros <= 0 || period <= 0 {
-		return math.MaxInt
-	}
-	return int((micros + period - 1) / period)
-}
-
 // number reads a file with one number. It returns false for "max".
 func number(name string) (int64, bool) {
 	text, err := os.ReadFile(name)
@@ -143,13 +111,13 @@ func field(file, name string) (int64, bool) {
 	return 0, false
 }
 
-// groups returns the folders of the control groups of this process for a controller, the innermost
+// groups returns the folders of the control groups of this process for memory, the innermost
 // first. They are of version 2 and of version 1, since a machine may have both. A folder may lack
-// the files of the controller.
-func groups(root, controller string) []string {
+// the files of memory.
+func groups(root string) []string {
 	var dirs []string
 	for _, m := range mounts(root) {
-		inner, ok := m.member(root, controller)
+		inner, ok := m.member(root)
 		if !ok {
 			continue
 		}
@@ -188,11 +156,11 @@ func mounts(root string) []mount {
 // member finds this process in /proc/self/cgroup: "0::/user.slice" for version 2,
 // "4:cpu,cpuacct:/build" for version 1. inner is the path of its group below the mount, "." for the
 // mount itself.
-func (m mount) member(root, controller string) (inner string, ok bool) {
+func (m mount) member(root string) (inner string, ok bool) {
 	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	for line := range strings.Lines(string(text)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) == 3 && (m.first && slices.Contains(strings.Split(f[1], ","), controller) || !m.first && f[0] == "0") {
+		if len(f) == 3 && (m.first && slices.Contains(strings.Split(f[1], ","), "memory") || !m.first && f[0] == "0") {
 			return m.below(f[2]), true
 		}
 	}

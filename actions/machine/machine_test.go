@@ -99,40 +99,12 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestProcessors(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
-	v1 := "sys/fs/cgroup/cpu,cpuacct/"
-	tests := []struct {
-		name  string
-		files tree
-		want  int
-	}{
-		{"a machine", tree{}, 16},
-		{"version 2, no quota", tree{"proc/self/cgroup": "0::/user.slice/build.scope\n", "proc/self/mountinfo": v2mount, v2job + "cpu.max": "max 100000\n"}, 16},
-		{"version 2, two", tree{"proc/self/cgroup": "0::/user.slice/build.scope\n", "proc/self/mountinfo": v2mount, v2job + "cpu.max": "200000 100000\n"}, 2},
-		{"version 2, rounded up", tree{"proc/self/cgroup": "0::/user.slice/build.scope\n", "proc/self/mountinfo": v2mount, v2job + "cpu.max": "110000 50000\n"}, 3},
-		{"version 2, less than one", tree{"proc/self/cgroup": "0::/user.slice/build.scope\n", "proc/self/mountinfo": v2mount, v2job + "cpu.max": "20000 100000\n"}, 1},
-		{"version 2, more than there are", tree{"proc/self/cgroup": "0::/user.slice/build.scope\n", "proc/self/mountinfo": v2mount, v2job + "cpu.max": "6400000 100000\n"}, 16},
-		{"version 2, of a parent", tree{"proc/self/cgroup": "0::/user.slice/build.scope\n", "proc/self/mountinfo": v2mount,
-			v2job + "cpu.max": "800000 100000\n", v2slice + "cpu.max": "400000 100000\n"}, 4},
-		{"version 1", tree{"proc/self/cgroup": "1:cpu,cpuacct:/job\n4:memory:/\n", "proc/self/mountinfo": v1mount,
-			v1 + "cpu.cfs_quota_us": "-1\n", v1 + "cpu.cfs_period_us": "100000\n", v1 + "job/cpu.cfs_quota_us": "300000\n", v1 + "job/cpu.cfs_period_us": "100000\n"}, 3},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if got := Processors(test.files.write(t)); got != test.want {
-				t.Errorf("%d processors, want %d", got, test.want)
-			}
-		})
-	}
-}
-
-// This machine has some of both.
+// This machine has some.
 func TestHere(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs Linux")
 	}
-	if m, p := Memory("/"), Processors("/"); m < 64<<20 || p < 1 || p > runtime.NumCPU() {
-		t.Errorf("%d bytes and %d processors", m, p)
+	if m := Memory("/"); m < 64<<20 {
+		t.Errorf("%d bytes", m)
 	}
 }

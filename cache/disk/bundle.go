@@ -274,10 +274,10 @@ func (b *unbundler) next() error {
 		return err
 	}
 	dir, name := path.Split(h.Name)
+	d, noDigest := cache.ParseDigest(name)
 	switch {
 	case h.Typeflag != tar.TypeReg:
-	case dir == "blobs/" && isDigest(name):
-		d, _ := cache.ParseDigest(name)
+	case dir == "blobs/" && noDigest == nil:
 		b.blobs++
 		b.bytes += h.Size
 		if b.blobs > b.m.Blobs || b.bytes > b.m.Bytes {

@@ -2,9 +2,6 @@ package disk
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -30,17 +27,7 @@ func (s *Store) PutCommand(key cache.Key, outputs []cache.Output, content []byte
 	if err := s.Keep(&cache.Record{Command: key, Outputs: outputs, Made: s.now()}); err != nil {
 		return err
 	}
-	var b [16]byte
-	rand.Read(b[:])
-	tmp := s.path("tmp", hex.EncodeToString(b[:]))
-	err := os.WriteFile(tmp, content, 0o666)
-	if err == nil {
-		err = s.publish(tmp, s.Command(key))
-	}
-	if err != nil {
-		os.Remove(tmp)
-	}
-	return s.unwritable(err)
+	return s.unwritable(s.putFile(s.Command(key), content))
 }
 
 // UsedCommand records a use of a command, as Used does for a record.

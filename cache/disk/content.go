@@ -28,9 +28,11 @@ const (
 	compressedEnding = ".zst"
 	compressFrom     = 8 << 10  // minimum size in bytes: smaller content would save no disk blocks
 	sampleSize       = 64 << 10 // bytes of the content to try compression on
-	// Limit of the decoder's window: it bounds the memory that a damaged frame can request.
-	maxWindow     = 4 << 20
-	encoderWindow = 512 << 10 // a larger window gains 1 % on objects
+	// Limit of the decoder's window: it bounds the memory that a damaged frame can request. RFC
+	// 8878 recommends this limit for all; even servers' frames of a few bytes may declare it.
+	maxWindow = 8 << 20
+	// A larger window gains 1 % on objects, and servers limit the window that they accept.
+	encoderWindow = 512 << 10
 )
 
 // blobName returns the file name of content in either format.
@@ -71,9 +73,9 @@ func (s *Store) openBlob(d cache.Digest) (f *os.File, compressed bool, err error
 	return nil, false, err
 }
 
-var encoders = sync.Pool{New: func() any {
+// Encoders holds free encoders of zstd. Their frames have no checksum: readers check the digest.
+var Encoders = sync.Pool{New: func() any {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		// Readers check the digest.
 		zstd.WithWindowSize(encoderWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	if err != nil {
 		panic("BUG: " + err.Error())
@@ -81,7 +83,8 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
-var decoders = sync.Pool{New: func() any {
+// Decoders holds free decoders of zstd.
+var Decoders = sync.Pool{New: func() any {
 	d, err := newDecoder(nil)
 	if err != nil {
 		panic("BUG: " + err.Error())
@@ -116,14 +119,14 @@ func (t *transfer) write(dst *os.File, src io.Reader, size int64) (d cache.Diges
 func shrinks(sample []byte) bool {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	e := encoders.Get().(*zstd.Encoder)
-	defer encoders.Put(e)
+	e := Encoders.Get().(*zstd.Encoder)
+	defer Encoders.Put(e)
 	return len(e.EncodeAll(sample, (*buf)[:0])) <= len(sample)-len(sample)/4
 }
 
 func (t *transfer) compress(dst io.Writer, src io.Reader) (cache.Digest, int64, error) {
-	e := encoders.Get().(*zstd.Encoder)
-	defer encoders.Put(e)
+	e := Encoders.Get().(*zstd.Encoder)
+	defer Encoders.Put(e)
 	e.Reset(dst)
 	d, n, err := t.run(e, src)
 	if end := e.Close(); err == nil {
@@ -139,8 +142,8 @@ func (t *transfer) read(dst io.Writer, blob *os.File, compressed bool, size int6
 	if !compressed {
 		return t.run(dst, blob)
 	}
-	d := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(d)
+	d := Decoders.Get().(*zstd.Decoder)
+	defer Decoders.Put(d)
 	if err := d.Reset(blob); err != nil {
 		return cache.Digest{}, 0, readError{err}
 	}

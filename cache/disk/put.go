@@ -151,11 +151,6 @@ func (s *records) prune(command cache.Key) {
 	}
 }
 
-func isDigest(name string) bool {
-	_, err := cache.ParseDigest(name)
-	return err == nil
-}
-
 // Records implements cache.Store.
 func (s *Store) Records(ctx context.Context, command cache.Key) ([]*cache.Record, error) {
 	var records []*cache.Record

@@ -164,35 +164,26 @@ func requestOf(c content) (*re.BatchUpdateBlobsRequest_Request, error) {
 	return &re.BatchUpdateBlobsRequest_Request{Digest: digestOf(c.Blob), Data: data}, nil
 }
 
-// writeBatch sends blobs in one message. If the message is too large for the server, it sends
-// halves. A single blob that is still too large is sent as a stream.
+// writeBatch sends blobs in one message, or as streams if the message is too large for the server.
 func (s *grpcServer) writeBatch(ctx context.Context, batch []*re.BatchUpdateBlobsRequest_Request) (wire int64, err error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
 	err = s.sendBatch(ctx, batch)
-	switch {
-	case err == nil:
-		for _, r := range batch {
-			wire += int64(len(r.Data))
-		}
-		return wire, nil
-	case !tooLarge(err):
+	if err != nil && !tooLarge(err) {
 		return 0, s.fault(err)
-	case len(batch) > 1:
-		half := len(batch) / 2
-		if wire, err = s.writeBatch(ctx, batch[:half]); err != nil {
-			return wire, err
+	}
+	for _, r := range batch {
+		n := int64(len(r.Data))
+		if err != nil {
+			var streamed error
+			if n, streamed = s.writeStream(ctx, BlobOf(r.Data), bytes.NewReader(r.Data), false); streamed != nil {
+				return wire + n, s.fault(streamed)
+			}
 		}
-		n, err := s.writeBatch(ctx, batch[half:])
-		return wire + n, err
+		wire += n
 	}
-	b, err := blobOf(batch[0].Digest)
-	if err != nil {
-		return 0, err
-	}
-	wire, err = s.writeStream(ctx, b, bytes.NewReader(batch[0].Data), false)
-	return wire, s.fault(err)
+	return wire, nil
 }
 
 // slowest is the minimum speed of a message in bytes per second: a message shows no progress while

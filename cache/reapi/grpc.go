@@ -27,7 +27,7 @@ const (
 	maxBatch   = 3 << 20   // bytes of one message with blobs
 	small      = 256 << 10 // a larger blob has a stream of its own, which shows progress
 	chunk      = 64 << 10  // bytes of content in one message of a stream
-	maxDigests = 10_000    // in one FindMissingBlobs
+	maxDigests = 4_000     // in one FindMissingBlobs: some 300 KiB
 	received   = 64 << 20  // bytes of a received message: the server enforces its own limit
 )
 
@@ -121,38 +121,24 @@ func (s *grpcServer) set(ctx context.Context, key Blob, e *Entry) error {
 }
 
 func (s *grpcServer) missing(ctx context.Context, blobs []Blob) (out []Blob, err error) {
-	for most := maxDigests; len(blobs) > 0; {
-		n := min(len(blobs), most)
-		found, err := s.missingOf(ctx, blobs[:n])
-		if tooLarge(err) && n > 1 {
-			most = n / 2
-			continue
+	for part := range slices.Chunk(blobs, maxDigests) {
+		req := &re.FindMissingBlobsRequest{InstanceName: s.instance}
+		for _, b := range part {
+			req.BlobDigests = append(req.BlobDigests, digestOf(b))
 		}
+		ctx, cancel := context.WithTimeout(ctx, call)
+		res, err := s.cas.FindMissingBlobs(ctx, req)
+		cancel()
 		if err != nil {
 			return nil, s.fault(err)
 		}
-		out, blobs = append(out, found...), blobs[n:]
-	}
-	return out, nil
-}
-
-func (s *grpcServer) missingOf(ctx context.Context, blobs []Blob) (out []Blob, err error) {
-	req := &re.FindMissingBlobsRequest{InstanceName: s.instance}
-	for _, b := range blobs {
-		req.BlobDigests = append(req.BlobDigests, digestOf(b))
-	}
-	ctx, cancel := context.WithTimeout(ctx, call)
-	defer cancel()
-	res, err := s.cas.FindMissingBlobs(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range res.MissingBlobDigests {
-		b, err := blobOf(d)
-		if err != nil {
-			return nil, err
+		for _, d := range res.MissingBlobDigests {
+			b, err := blobOf(d)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, b)
 		}
-		out = append(out, b)
 	}
 	return out, nil
 }

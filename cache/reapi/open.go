@@ -41,7 +41,8 @@ func Open(address string, env func(string) string) (*Client, error) {
 		return nil, err
 	}
 	secure := u.Scheme == "grpcs" || u.Scheme == "https"
-	if !secure && who != nil && !loopback(u.Hostname()) {
+	loopback := u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
+	if !secure && who != nil && !loopback {
 		return nil, fmt.Errorf("%s sends credentials as they are, for all to read: use %ss://", address, u.Scheme)
 	}
 	if u.Scheme == "http" || u.Scheme == "https" {
@@ -82,11 +83,6 @@ func (p perCall) GetRequestMetadata(ctx context.Context, uri ...string) (map[str
 }
 
 func (p perCall) RequireTransportSecurity() bool { return p.secure }
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
 
 // authority identifies the user to a server.
 type authority interface {

@@ -32,7 +32,6 @@ type Request struct {
 	Protocol  int           `json:"protocol,omitempty"`
 	Address   string        `json:"address,omitempty"`
 	Dir       string        `json:"dir,omitempty"` // of the local store
-	ReadOnly  bool          `json:"read_only,omitempty"`
 	Command   cache.Key     `json:"command,omitzero"`
 	Record    *cache.Record `json:"record,omitempty"`
 	Output    *cache.Output `json:"output,omitempty"`

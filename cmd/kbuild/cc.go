@@ -27,7 +27,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/launch"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
-	"github.com/kbuild-dev/kbuild/actions/machine"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
@@ -115,7 +114,7 @@ func (c *cli) passes(call *quick.Call, changed bool) (*launch.Result, error) {
 	go func() { cancel(endedBy((<-signals).(syscall.Signal))) }()
 	l := &launch.Launch{Call: call}
 	if client := broker.FromEnviron(c.ofAll(), nil); client != nil {
-		l.Broker, l.Jobs = shared{client, call.Dir}, machine.Processors("/")
+		l.Broker, l.Jobs = shared{client, call.Dir}, runtime.GOMAXPROCS(0)
 	}
 	switch tokens, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS")); {
 	case err != nil: // a recipe without +: make granted it one job

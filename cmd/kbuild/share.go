@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/broker"
@@ -46,7 +47,7 @@ func (c *cli) share(l broker.Limits, ui broker.UI) *broker.Client {
 	if c.DryRun {
 		return nil
 	}
-	if mine := max(int(c.Jobs), jobserver.Jobs(os.Getenv("MAKEFLAGS"))); mine > cmp.Or(l.Processors, machine.Processors("/")) {
+	if mine := max(int(c.Jobs), jobserver.Jobs(os.Getenv("MAKEFLAGS"))); mine > cmp.Or(l.Processors, runtime.GOMAXPROCS(0)) {
 		l.Processors = mine
 	}
 	if c.Mem.bytes > 0 && c.Mem.bytes > cmp.Or(l.Memory, machine.Memory("/")) {

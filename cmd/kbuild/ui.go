@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -286,7 +287,7 @@ func (c *cli) schedule(all broker.Limits) sched.Options {
 		}
 	}
 	if o.Jobs <= 0 {
-		o.Jobs = machine.Processors("/")
+		o.Jobs = runtime.GOMAXPROCS(0)
 	}
 	return o
 }
