@@ -43,58 +43,46 @@ func (n *projectNames) Names(of string) (names []string) {
 	if n.project == nil {
 		n.project, _ = manifest.Load(n.options)
 	}
-	switch of {
-	case "targets":
-		return targetNames(n.project)
+	switch p := n.project; of {
+	case "targets": // also the base names of instances
+		for _, t := range p.Targets {
+			names = append(names, t.Label(), t.Name, string(t.Kind)+"."+t.Base, t.Base)
+			names = append(names, graph.Folders(t.Name)...)
+		}
+		for _, t := range p.Tests {
+			names = append(names, "test."+t.Name)
+		}
+		for _, g := range p.Groups {
+			names = append(names, g.Name)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
 	case "programs":
-		return programNames(n.project)
-	case "tests":
-		return testNames(n.project)
+		for _, t := range p.Targets {
+			if t.Kind == manifest.Executable {
+				names = append(names, t.Name, t.Label())
+			}
+		}
+	case "tests": // and programs that have tests
+		for _, t := range p.Tests {
+			names = append(names, meantBy(t)...)
+		}
 	case "profiles":
-		return n.project.Profiles
-	case "archs":
-		return archsOf(n.project)
+		names = p.Profiles
+	case "archs": // of the manifest, then those that current toolkits support
+		for _, t := range p.Targets {
+			for _, code := range t.Gencode.Code {
+				if code.Kind == gencode.SASS {
+					names = append(names, code.String())
+				}
+			}
+		}
+		names = append(names, strings.Fields("sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90 sm_90a sm_100 "+
+			"sm_100f sm_103 sm_110 sm_120 sm_120f sm_121")...)
 	case "variables":
-		for _, v := range n.project.Variables {
+		for _, v := range p.Variables {
 			names = append(names, v.Name+"=")
 		}
-	}
-	return names
-}
-
-// targetNames returns labels, names, and the base names of instances.
-func targetNames(p *manifest.Project) (names []string) {
-	for _, t := range p.Targets {
-		names = append(names, t.Label(), t.Name)
-		if t.Base != t.Name {
-			names = append(names, string(t.Kind)+"."+t.Base, t.Base)
-		}
-		names = append(names, graph.Folders(t.Name)...)
-	}
-	for _, t := range p.Tests {
-		names = append(names, "test."+t.Name)
-	}
-	for _, g := range p.Groups {
-		names = append(names, g.Name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// programNames returns the names that `kbuild run` accepts.
-func programNames(p *manifest.Project) (names []string) {
-	for _, t := range p.Targets {
-		if t.Kind == manifest.Executable {
-			names = append(names, t.Name, t.Label())
-		}
-	}
-	return names
-}
-
-// testNames returns the names that `kbuild test` accepts: tests, and programs that have tests.
-func testNames(p *manifest.Project) (names []string) {
-	for _, t := range p.Tests {
-		names = append(names, meantBy(t)...)
 	}
 	return names
 }
@@ -113,18 +101,4 @@ func (c *cli) ofWords(words []string) *cli {
 		}
 	}
 	return of
-}
-
-// archsOf returns the architectures of the manifest, then those that current toolkits support.
-func archsOf(p *manifest.Project) []string {
-	var all []string
-	for _, t := range p.Targets {
-		for _, code := range t.Gencode.Code {
-			if code.Kind == gencode.SASS {
-				all = append(all, code.String())
-			}
-		}
-	}
-	return append(all, strings.Fields("sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90 sm_90a sm_100 "+
-		"sm_100f sm_103 sm_110 sm_120 sm_120f sm_121")...)
 }

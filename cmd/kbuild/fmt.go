@@ -20,7 +20,13 @@ func (cmd fmtCmd) Run(c *cli) error {
 	files := cmd.Files
 	if len(files) == 0 {
 		c.locate()
-		files = append([]string{c.manifestName()}, importedFiles(c)...)
+		files = []string{c.manifestName()}
+		project, _ := manifest.Load(c.workspace().Manifest) // formatting each file reports errors
+		for _, f := range project.Files {
+			if f != project.File && f != manifest.LocalFile && filepath.Ext(f) == filepath.Ext(project.File) {
+				files = append(files, filepath.Join(filepath.Dir(c.manifestName()), f))
+			}
+		}
 		if _, err := os.Lstat(filepath.Join(c.Dir, "kernels.local.hcl")); err == nil {
 			files = append(files, "kernels.local.hcl")
 		}
@@ -67,16 +73,4 @@ func (cmd fmtCmd) Run(c *cli) error {
 		return exitError{status: exitFailed}
 	}
 	return nil
-}
-
-// importedFiles returns the manifests that this project's manifest imports. Load errors are ignored
-// here: formatting each file reports them.
-func importedFiles(c *cli) (files []string) {
-	project, _ := manifest.Load(c.workspace().Manifest)
-	for _, f := range project.Files {
-		if f != project.File && f != manifest.LocalFile && filepath.Ext(f) == filepath.Ext(project.File) {
-			files = append(files, filepath.Join(filepath.Dir(c.manifestName()), f))
-		}
-	}
-	return files
 }

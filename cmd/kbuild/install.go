@@ -132,18 +132,13 @@ func (i *installation) OnSuccess(*engine.Project, []graph.ActionID) error {
 		}
 	}
 	if !i.DryRun && !i.JSON {
-		i.Note(installedNote(changed, len(i.pkg.Files())-changed, i.below))
+		note := fmt.Sprintf("installed %s in %s", graph.Count(changed, "file"), i.below)
+		if same := len(i.pkg.Files()) - changed; changed == 0 {
+			note = fmt.Sprintf("nothing to install in %s: all of it is there already", i.below)
+		} else if same > 0 {
+			note += fmt.Sprintf("; %d were there already", same)
+		}
+		i.Note(note)
 	}
 	return nil
-}
-
-func installedNote(changed, same int, below string) string {
-	switch {
-	case changed == 0:
-		return fmt.Sprintf("nothing to install in %s: all of it is there already", below)
-	case same == 0:
-		return fmt.Sprintf("installed %s in %s", graph.Count(changed, "file"), below)
-	}
-	return fmt.Sprintf("installed %s in %s; %d were there already", graph.Count(changed, "file"),
-		below, same)
 }

@@ -265,18 +265,15 @@ func (cmd whyCmd) last(c *cli) error {
 	writeCauses(c.out, l.Causes(), l.Actions, true)
 	if c.Verbose {
 		for _, a := range l.Actions {
-			fmt.Fprintf(c.out, "%s %s (%s): %s%s\n", a.Target, describeLast(a), a.Pos, a.Status, after(": ", a.Reason))
+			took := ""
+			if a.ElapsedMS > 0 {
+				took = fmt.Sprintf(", %.1fs", float64(a.ElapsedMS)/1000)
+			}
+			fmt.Fprintf(c.out, "%s %s %s%s%s (%s): %s%s\n", a.Target, a.Kind, a.Name,
+				after(" ", strings.Join(a.Archs, " ")), took, a.Pos, a.Status, after(": ", a.Reason))
 		}
 	}
 	return nil
-}
-
-func describeLast(a engine.LastAction) string {
-	text := string(a.Kind) + " " + a.Name + after(" ", strings.Join(a.Archs, " "))
-	if a.ElapsedMS > 0 {
-		text += fmt.Sprintf(", %.1fs", float64(a.ElapsedMS)/1000)
-	}
-	return text
 }
 
 // after prepends before to a non-empty text.

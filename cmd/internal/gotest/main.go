@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -62,21 +63,14 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// test is a test that has not finished, or that has unfinished subtests.
-type test struct {
-	pkg, name string
-	since     time.Time
-	paused    bool // waiting for other parallel tests
-}
-
 // watch prints the results in events to w. It prints the running tests at each tick.
 func watch(w io.Writer, events <-chan []byte, tick <-chan time.Time) {
-	unfinished := map[[2]string]*test{}
+	running := map[[2]string]time.Time{}       // since when, by package and test
 	output := map[[2]string]*strings.Builder{} // by package and top-level test
 	for {
 		select {
 		case now := <-tick:
-			printRunning(w, unfinished, now)
+			printRunning(w, running, now)
 		case line, ok := <-events:
 			if !ok {
 				return
@@ -89,12 +83,10 @@ func watch(w io.Writer, events <-chan []byte, tick <-chan time.Time) {
 			top, _, _ := strings.Cut(e.Test, "/")
 			id, topID := [2]string{e.Package, e.Test}, [2]string{e.Package, top}
 			switch e.Action {
-			case "run":
-				unfinished[id] = &test{pkg: e.Package, name: e.Test, since: e.Time}
-			case "pause", "cont":
-				if t := unfinished[id]; t != nil {
-					t.paused, t.since = e.Action == "pause", e.Time
-				}
+			case "run", "cont":
+				running[id] = e.Time
+			case "pause": // it waits for other parallel tests
+				delete(running, id)
 			case "build-output":
 				io.WriteString(w, e.Output)
 			case "output":
@@ -118,37 +110,23 @@ func watch(w io.Writer, events <-chan []byte, tick <-chan time.Time) {
 						delete(output, key)
 					}
 				}
-				delete(unfinished, id)
-				if e.Test == "" {
-					for key := range unfinished {
-						if key[0] == e.Package {
-							delete(unfinished, key)
-						}
-					}
-				}
+				maps.DeleteFunc(running, func(key [2]string, _ time.Time) bool {
+					return key == id || e.Test == "" && key[0] == e.Package
+				})
 			}
 		}
 	}
 }
 
 // printRunning lists the running tests. A test with a running subtest is not listed.
-func printRunning(w io.Writer, unfinished map[[2]string]*test, now time.Time) {
-	var running []*test
-	for _, t := range unfinished {
-		innermost := !t.paused
-		for _, sub := range unfinished {
-			if sub.pkg == t.pkg && strings.HasPrefix(sub.name, t.name+"/") {
-				innermost = false
-			}
-		}
-		if innermost {
-			running = append(running, t)
-		}
-	}
-	slices.SortFunc(running, func(a, b *test) int {
-		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
+func printRunning(w io.Writer, running map[[2]string]time.Time, now time.Time) {
+	ids := slices.SortedFunc(maps.Keys(running), func(a, b [2]string) int {
+		return cmp.Or(running[a].Compare(running[b]), slices.Compare(a[:], b[:]))
 	})
-	for _, t := range running {
-		fmt.Fprintf(w, "running  %s %s %v\n", t.pkg, t.name, now.Sub(t.since).Round(time.Second))
+	for _, id := range ids {
+		below := func(o [2]string) bool { return o[0] == id[0] && strings.HasPrefix(o[1], id[1]+"/") }
+		if !slices.ContainsFunc(ids, below) {
+			fmt.Fprintf(w, "running  %s %s %v\n", id[0], id[1], now.Sub(running[id]).Round(time.Second))
+		}
 	}
 }

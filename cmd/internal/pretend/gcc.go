@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -197,7 +198,9 @@ func (o options) object(told, text string, wall bool) ([]byte, error) {
 	var wants []string
 	for _, l := range linesOf(text) {
 		if rest, ok := strings.CutPrefix(l.text, fatbinWord); ok {
-			section, fatbin = parseFatbinText(rest)
+			rest, digits, _ := strings.Cut(rest, " ")
+			section = rest
+			fatbin, _ = hex.DecodeString(strings.TrimSpace(digits))
 			continue
 		}
 		if wall && strings.Contains(l.text, "unsigned_less") {

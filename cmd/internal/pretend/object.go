@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"strings"
 )
@@ -15,12 +14,6 @@ const (
 	finalSection    = ".nv_fatbin"
 	fatbinWord      = "fatbin_section "
 )
-
-func parseFatbinText(rest string) (section string, content []byte) {
-	section, digits, _ := strings.Cut(rest, " ")
-	content, _ = hex.DecodeString(strings.TrimSpace(digits))
-	return section, content
-}
 
 func ptx(text string, arch int) []byte {
 	var b strings.Builder

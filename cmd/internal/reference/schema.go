@@ -32,7 +32,11 @@ func object(b *manifest.Block, definitions schema) schema {
 	var required []string
 	for i := range b.Attributes {
 		a := &b.Attributes[i]
-		properties[a.Name] = attributeSchema(a)
+		p := schema{"description": plain(a.Text)}
+		if a.Type != manifest.AnyType {
+			p["anyOf"] = []any{value(a), schema{"$ref": "#/$defs/expression"}}
+		}
+		properties[a.Name] = p
 		if a.Required {
 			required = append(required, a.Name)
 		}
@@ -51,15 +55,6 @@ func object(b *manifest.Block, definitions schema) schema {
 	if len(required) > 0 {
 		out["required"] = required
 	}
-	return out
-}
-
-func attributeSchema(a *manifest.Attribute) schema {
-	out := schema{"description": plain(a.Text)}
-	if a.Type == manifest.AnyType {
-		return out
-	}
-	out["anyOf"] = []any{value(a), schema{"$ref": "#/$defs/expression"}}
 	return out
 }
 

@@ -2,7 +2,6 @@ package term
 
 import (
 	"encoding/json"
-	"io"
 	"strings"
 	"time"
 
@@ -16,12 +15,6 @@ import (
 type events struct {
 	enc *json.Encoder
 	dry bool
-}
-
-func newEvents(w io.Writer, dry bool) *events {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return &events{enc, dry}
 }
 
 type startedEvent struct {
@@ -125,8 +118,8 @@ func (e *events) actionFinished(a *graph.Action, r sched.Result) {
 		Status:      r.Status, ElapsedMS: r.Elapsed.Milliseconds(), CPUMS: r.CPU.Milliseconds(), MaxRSS: r.MaxRSS, Worker: r.Worker,
 		Reason: r.Reason, Help: r.Help, Output: strings.ToValidUTF8(string(r.Output), "\ufffd"), Whole: a.Driver().UnsplitReason,
 	}
-	if e.dry {
-		ev.Status = wouldBe(r.Status)
+	if status := wouldBe[r.Status]; e.dry && status != "" {
+		ev.Status = status
 	}
 	if r.Err != nil {
 		ev.Error = r.Err.Error()
@@ -149,13 +142,5 @@ func (e *events) finished(s sched.Summary, ok bool, wall time.Duration) {
 	e.write(ev)
 }
 
-// wouldBe returns the status that a dry run reports.
-func wouldBe(s sched.Status) sched.Status {
-	switch s {
-	case sched.Ran:
-		return "would_run"
-	case sched.Cached:
-		return "would_restore"
-	}
-	return s
-}
+// wouldBe maps a status to the one that a dry run reports.
+var wouldBe = map[sched.Status]sched.Status{sched.Ran: "would_run", sched.Cached: "would_restore"}

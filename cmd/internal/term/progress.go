@@ -4,6 +4,7 @@ package term
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -97,7 +98,8 @@ func New(o Options) *Progress {
 		p.mode = None
 	}
 	if o.JSON != nil {
-		p.events = newEvents(o.JSON, o.DryRun)
+		p.events = &events{json.NewEncoder(o.JSON), o.DryRun}
+		p.events.enc.SetEscapeHTML(false)
 	}
 	return p
 }

@@ -49,19 +49,13 @@ func spelled(s, kept string) string {
 func ShellQuote(argv []string) string {
 	words := make([]string, len(argv))
 	for i, arg := range argv {
-		words[i] = quoteWord(arg)
-		if i == 0 && strings.Contains(arg, "=") && words[i] == arg {
-			words[i] = "'" + arg + "'" // else a shell reads it as an assignment
+		words[i] = arg
+		assignment := i == 0 && strings.Contains(arg, "=") // as a shell reads it
+		if arg == "" || strings.IndexFunc(arg, special) >= 0 || assignment {
+			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-func quoteWord(s string) string {
-	if s != "" && strings.IndexFunc(s, special) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // special reports whether a character needs quoting in a shell. Non-ASCII characters do not, but
