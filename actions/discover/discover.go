@@ -85,6 +85,44 @@ func (r Ran) isTemporary(file string) bool {
 	return slices.ContainsFunc(r.Folders, func(dir string) bool { return strings.HasPrefix(file, dir+"/") })
 }
 
+// Find records what a command read and probed. stable is false if some of it has changed since the
+// command started, or may have appeared. A pass without a dependency file, such as cicc, reads only
+// what it declares.
+func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
+	stable = true
+	a, info := ran.Action, ran.Action.Kind.Info()
+	if option := d.profile(a); option != "" {
+		addFile(rec, never("the compiler chooses the name of the profile of "+option))
+	}
+	var dotDot []string
+	if a.Depfile != "" {
+		found, climbing, placed, err := d.readDepfiles(ctx, ran)
+		if err != nil {
+			return false, err
+		}
+		dotDot = climbing
+		if placed {
+			addFile(rec, d.inThisFolder())
+		}
+		for _, f := range found {
+			stable = stable && (d.IsOutput(f.Path) || !ran.changed(f.Path, f.Digest))
+		}
+		rec.Discovered = append(rec.Discovered, found...)
+	}
+	if (a.Depfile != "" || assembler(a) != "") && !info.LinksHost() && !info.Generates {
+		stable = d.includes(ctx, ran, rec, dotDot) && stable
+	}
+	switch info.Linker {
+	case graph.LinkerHost:
+		d.libraries(ctx, ran, rec)
+	case graph.LinkerNVLink, graph.LinkerLLD:
+		stable = d.deviceLibraries(ran, a.Argv, info.Linker, rec) && stable
+	case graph.LinkerDriver:
+		stable = d.linkStub(ctx, ran, rec) && stable
+	}
+	return stable, nil
+}
+
 // Tree is the project and the system around it in their current state. Paths are relative to the
 // root or absolute.
 type Tree struct {

@@ -232,7 +232,7 @@ var linkers = []string{"collect2", "ld", "lld", "ld.lld", "ld.gold", "ld.bfd", "
 // appeared while the command ran.
 func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
 	a := ran.Action
-	if a.Kind.Info().Linker != graph.LinkerDriver || !d.drivers.known(a) || a.Tools[0] != "nvcc" {
+	if !d.drivers.known(a) || a.Tools[0] != "nvcc" {
 		return true
 	}
 	printed, _ := d.Query(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun"), false)

@@ -16,36 +16,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Find records what a command read and probed. stable is false if some of it has changed since the
-// command started, or may have appeared.
-func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
-	stable = true
-	a := ran.Action
-	if option := d.profile(a); option != "" {
-		addFile(rec, never("the compiler chooses the name of the profile of "+option))
-	}
-	var dotDot []string
-	if a.Depfile != "" {
-		found, climbing, placed, err := d.readDepfiles(ctx, ran)
-		if err != nil {
-			return false, err
-		}
-		dotDot = climbing
-		if placed {
-			addFile(rec, d.inThisFolder())
-		}
-		for _, f := range found {
-			stable = stable && (d.IsOutput(f.Path) || !ran.changed(f.Path, f.Digest))
-		}
-		rec.Discovered = append(rec.Discovered, found...)
-	}
-	if (a.Depfile != "" || assembler(a) != "") && !isLink(a) && !a.Kind.Info().Generates {
-		stable = d.includes(ctx, ran, rec, dotDot) && stable
-	}
-	stable = d.libraries(ctx, ran, rec) && stable
-	return d.linkStub(ctx, ran, rec) && stable, nil
-}
-
 // readDepfiles reads the dependency files of a command and digests the files that they name, except
 // declared inputs. dotDot are the names with "..", in the compiler's spelling. placed reports that
 // some name contains the project root.
@@ -111,7 +81,7 @@ func (d *Discovery) readDepfile(ran Ran, file string) ([]string, error) {
 const ofLink = "<temporary>/"
 
 func (d *Discovery) dependencies(ran Ran, text []byte) (deps []string, err error) {
-	if !isLink(ran.Action) {
+	if !ran.Action.Kind.Info().LinksHost() {
 		_, deps, err = parseDepfile(text)
 		return deps, err
 	}
@@ -455,7 +425,7 @@ func spellings(p string, dirs []string) []string {
 // ownFiles returns the source, the project's headers, and headers of its include folders outside of
 // the project.
 func ownFiles(a *graph.Action, found []cache.FileDigest) []string {
-	if isLink(a) {
+	if a.Kind.Info().LinksHost() {
 		return nil
 	}
 	files := sourcesOf(a)

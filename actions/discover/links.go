@@ -26,11 +26,10 @@ import (
 // folders. For other linkers only the candidates of -L and -l are recorded. If something else may
 // name a file, such a link runs each time.
 
-// isLink reports whether a is a link of host code.
-func isLink(a *graph.Action) bool { return a.Kind.Info().LinksHost() }
-
 // IsTraced reports whether a is a link by GNU ld that prints the files that it opens.
-func IsTraced(a *graph.Action) bool { return isLink(a) && slices.Contains(a.Argv, host.TraceLink) }
+func IsTraced(a *graph.Action) bool {
+	return a.Kind.Info().LinksHost() && slices.Contains(a.Argv, host.TraceLink)
+}
 
 // Trace returns the parsed linker output in a file; it is empty if the file is missing.
 func (d *Discovery) Trace(file string) linkTrace {
@@ -79,16 +78,10 @@ func (d *Discovery) deviceLibraries(ran Ran, argv []string, linker graph.Linker,
 	return stable
 }
 
-// libraries records what a link probed. stable is false if that changed concurrently.
-func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
+// libraries records what a link of host code probed.
+func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) {
 	a := ran.Action
 	var missing []string
-	switch linker := a.Kind.Info().Linker; linker {
-	case "", graph.LinkerDriver:
-		return true
-	case graph.LinkerNVLink, graph.LinkerLLD:
-		return d.deviceLibraries(ran, a.Argv, linker, rec)
-	}
 	switch trace := d.Trace(ran.Trace); {
 	case !IsTraced(a):
 		argv := d.drivers.linkerCommand(ctx, a)
@@ -118,7 +111,6 @@ func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (
 		rec.Absent = append(rec.Absent, p)
 	}
 	rec.Absent = compact(rec.Absent)
-	return true
 }
 
 // untraced returns why a link without a trace may probe files that its command does not name, or
