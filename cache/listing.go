@@ -70,19 +70,6 @@ func (n Names) Has(name string) bool {
 	return ok || n.f.opaque
 }
 
-// Some reports whether the folder has a name with this suffix.
-func (n Names) Some(ending string) bool {
-	if n.f.opaque {
-		return true
-	}
-	for name := range n.f.names {
-		if strings.HasSuffix(name, ending) {
-			return true
-		}
-	}
-	return false
-}
-
 // Forget drops the listing of a folder that the build writes into. It also drops those of the
 // parent folders that do not list it yet.
 func (l *Listing) Forget(dir string) {

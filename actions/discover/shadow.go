@@ -29,15 +29,15 @@ const pch = ".gch"
 
 // shadowCandidates finds the paths where another file would be read instead of a discovered one.
 type shadowCandidates struct {
-	tree  Tree
-	dirs  []string
-	names []cache.Names
-	pch   map[string]bool // folders that have precompiled headers
+	tree   Tree
+	dirs   []string
+	names  []cache.Names          // of dirs
+	beside map[string]cache.Names // of the folders of headers
 }
 
 // candidates returns the shadowCandidates for a list of folders as a record stores it.
 func (t Tree) candidates(list string) *shadowCandidates {
-	h := &shadowCandidates{tree: t, dirs: strings.Split(list, "\n"), pch: map[string]bool{}}
+	h := &shadowCandidates{tree: t, dirs: strings.Split(list, "\n"), beside: map[string]cache.Names{}}
 	for _, d := range h.dirs {
 		h.names = append(h.names, t.Listing.Names(d))
 	}
@@ -49,12 +49,17 @@ func (t Tree) candidates(list string) *shadowCandidates {
 func (h *shadowCandidates) of(file string, all bool) iter.Seq2[string, bool] {
 	return func(yield func(p string, exists bool) bool) {
 		dir := path.Dir(file)
+		beside, known := h.beside[dir]
+		if !known {
+			beside = h.tree.Listing.Names(dir)
+			h.beside[dir] = beside
+		}
 		// without maybe the path is known to be absent
 		candidate := func(p string, maybe bool) bool {
 			exists := maybe && h.tree.Listing.Exists(p)
 			return !exists && !all || yield(p, exists)
 		}
-		if !candidate(file+pch, h.hasPCH(dir)) {
+		if !candidate(file+pch, beside.Has(path.Base(file)+pch)) {
 			return
 		}
 		for i, d := range h.dirs {
@@ -74,22 +79,13 @@ func (h *shadowCandidates) of(file string, all bool) iter.Seq2[string, bool] {
 				if (has || all) && !candidate(h.tree.join(h.dirs[j], rel), has) {
 					return
 				}
-				has = deep || h.names[j].Some(pch)
+				has = deep || h.names[j].Has(rel+pch)
 				if (has || all) && !candidate(h.tree.join(h.dirs[j], rel)+pch, has) {
 					return
 				}
 			}
 		}
 	}
-}
-
-func (h *shadowCandidates) hasPCH(dir string) bool {
-	has, known := h.pch[dir]
-	if !known {
-		has = h.tree.Listing.Names(dir).Some(pch)
-		h.pch[dir] = has
-	}
-	return has
 }
 
 // below returns the name of a file relative to dir; ok is false if dir does not contain it.
