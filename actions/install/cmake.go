@@ -185,8 +185,9 @@ func (w *cmakeText) checks() {
 			called, hint = e.Label, ""
 		}
 		w.line(`if("%s" IN_LIST @wanted)`, e.Name)
-		if e.Links.AMD {
-			w.notFound("  ", "%s has AMD code that is still to be linked, which CMake does for its own libraries only: link with hipcc -fgpu-rdc --hip-link%s, or build it with mode = whole", called, hint)
+		if other := e.Links.Other; other != nil {
+			w.notFound("  ", "%s has %s that is still to be linked, which CMake does for its own libraries only: link with %s%s, or build it with mode = whole",
+				called, other.Code, other.Linker, hint)
 			w.line("endif()")
 			continue
 		}
@@ -210,6 +211,15 @@ func (w *cmakeText) checks() {
 	}
 }
 
+// runtime returns CMake's name of the runtime that a link with e needs and that CMake does not know
+// as a language, PACKAGE::LIBRARY; or "".
+func runtime(e plan.Export) string {
+	if e.Links.Other == nil || e.Links.Runtime == "none" {
+		return ""
+	}
+	return e.Links.Other.Runtime
+}
+
 // dependencies finds the packages of CMake that a library needs.
 func (w *cmakeText) dependencies(e plan.Export) {
 	find := ""
@@ -220,14 +230,15 @@ func (w *cmakeText) dependencies(e plan.Export) {
 	case e.Shared:
 	case l.CUDA:
 		find = "  if(NOT \"CUDA\" IN_LIST @languages)\n    find_dependency(CUDAToolkit)\n  endif()"
-	case l.AMD:
-		find = `  if(NOT DEFINED CMAKE_POLICY_VERSION_MINIMUM)
+	case runtime(e) != "":
+		name, _, _ := strings.Cut(runtime(e), "::")
+		find = strings.ReplaceAll(`  if(NOT DEFINED CMAKE_POLICY_VERSION_MINIMUM)
     set(CMAKE_POLICY_VERSION_MINIMUM 3.5) # what ROCm 5 says that it is for, CMake 4 refuses
-    find_dependency(hip)
+    find_dependency(@)
     unset(CMAKE_POLICY_VERSION_MINIMUM)
   else()
-    find_dependency(hip)
-  endif()`
+    find_dependency(@)
+  endif()`, "@", name)
 	}
 	if find == "" {
 		return
@@ -322,8 +333,8 @@ func (w *cmakeText) needs(e plan.Export, linked bool) (targets []string) {
 // libs sets the libraries that a link with e adds, and their folders.
 func (w *cmakeText) libs(e plan.Export, linked bool) {
 	libs := append(w.needs(e, linked), allListed(e.Links.Libs)...)
-	if e.Links.AMD && e.Links.Runtime != "none" {
-		libs = append(libs, "hip::amdhip64")
+	if name := runtime(e); name != "" {
+		libs = append(libs, name)
 	}
 	if libs != nil {
 		w.property("INTERFACE_LINK_LIBRARIES", libs...)
@@ -348,7 +359,7 @@ func (w *cmakeText) static(e plan.Export, name, file string) {
 		w.property("KBUILD_HOST_LTO", l.HostLTO)
 	}
 	switch {
-	case l.DeviceLink && !l.AMD && name == e.Name:
+	case l.DeviceLink && l.Other == nil && name == e.Name:
 		w.property("IMPORTED_LINK_INTERFACE_LANGUAGES", "CUDA", languages)
 	case l.CUDA && l.Runtime != "none":
 		w.line(`  if("CUDA" IN_LIST @languages)`)
@@ -487,9 +498,11 @@ func (t *Tree) CMake(p *manifest.Project) (string, manifest.Diagnostics, error) 
 	w.line("cmake_policy(VERSION 3.20...4.0)")
 	w.line("get_property(@languages GLOBAL PROPERTY ENABLED_LANGUAGES)")
 	var targets, wanted []string
-	isAMD := false
+	var packages []string // of runtimes
 	for _, e := range k.libraries() {
-		isAMD = isAMD || e.Links.AMD && e.Links.Runtime != "none" && !e.Shared
+		if name, _, ok := strings.Cut(runtime(e), "::"); ok && !e.Shared && !slices.Contains(packages, name) {
+			packages = append(packages, name)
+		}
 		if slices.Contains(t.Labels, e.Label) {
 			targets = append(targets, k.Name+"::"+e.Name)
 			wanted = append(wanted, k.cmakeBehind(nil, e, e.Links.Closed)...)
@@ -497,8 +510,8 @@ func (t *Tree) CMake(p *manifest.Project) (string, manifest.Diagnostics, error) 
 	}
 	w.line(`set(@wanted "%s")`, strings.Join(wanted, ";"))
 	w.checks()
-	if isAMD {
-		w.line("find_package(hip REQUIRED)")
+	for _, name := range packages {
+		w.line("find_package(%s REQUIRED)", name)
 	}
 	var made []manifest.Header
 	for _, e := range k.exports {

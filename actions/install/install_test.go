@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -33,12 +34,13 @@ func solvers() []plan.Export {
 	headers := library("solver", "lib.a", plan.Links{CUDA: true, DeviceLink: true, LTO: true, Arithmetic: "-Xnvvm=-ftz=1,-prec-div=0,-fma=1",
 		Floats: []string{"-ftz=true"}, Toolkit: "11.8", CUDADirs: []string{"/cuda/stubs", "/cuda/lib"}, CXX: true}, "library.whole", "prebuilt.system")
 	headers.Headers = []manifest.Header{{Path: "include/solver/api.h", As: "solver/api.h"}}
+	amd := new(hip.Toolchain).Info()
 	return []plan.Export{
 		{Label: "prebuilt.system", Name: "system", Kind: manifest.Prebuilt, File: mustAbs(samples + "lib.a")},
 		library("whole", "whole.o", plan.Links{CUDA: true, HostLTO: "thin", Libs: []string{"m"}, LibDirs: []string{"/opt/a lib"}, CXX: true}),
 		headers,
 		library("closed", "lib.a", plan.Links{CUDA: true, Closed: true}, "library.solver"),
-		library("amd", "libhip.a", plan.Links{AMD: true, DeviceLink: true, CXX: true}),
+		library("amd", "libhip.a", plan.Links{Other: &amd, DeviceLink: true, CXX: true}),
 		loaded,
 		{Label: "module.gemm", Name: "gemm", Kind: manifest.Module, Artifacts: []string{"build/modules/sub/gemm.sm_80.cubin", "build/modules/gemm.json"}},
 	}

@@ -83,9 +83,9 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 // deviceLink returns the options that a device link needs: of nvcc -dlink, or of hipcc --hip-link.
 func deviceLink(l plan.Links) string {
 	switch {
-	case l.AMD && l.LTO:
+	case l.Other != nil && l.LTO:
 		return "-fgpu-rdc -foffload-lto"
-	case l.AMD:
+	case l.Other != nil:
 		return "-fgpu-rdc"
 	case l.LTO:
 		return "-dlto"
@@ -124,8 +124,10 @@ func (k *Package) pkgLibs(e plan.Export) (args []string) {
 		for _, lib := range cuda.RuntimeLibs(l.Runtime, "", l.DeviceLink || l.Closed) {
 			args = append(args, "-l"+lib)
 		}
-	case l.AMD:
-		args = append(args, "-lamdhip64")
+	case l.Other != nil:
+		if _, lib, ok := strings.Cut(runtime(e), "::"); ok {
+			args = append(args, "-l"+lib)
+		}
 	}
 	return slices.Compact(args)
 }

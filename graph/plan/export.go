@@ -36,7 +36,11 @@ type Export struct {
 // Links describes what a link with a static library must add. That of a shared library adds nothing
 // and names the runtime that it loads.
 type Links struct {
-	CUDA, AMD  bool // needs that runtime
+	CUDA bool // needs that runtime
+
+	// The toolchain of code that nvcc does not link; nil if there is none.
+	Other *toolchain.Info
+
 	DeviceLink bool // has device code to link
 	Always     bool // links all objects of the archive
 	Closed     bool // its device code and that of its dependencies is linked already
@@ -105,11 +109,14 @@ func (b *builder) export(t *target) Export {
 		}
 		libs, cuda := b.deviceLibs(&t.Target, t.LibDirs), t.Codes.Language() == "cuda"
 		e.Links = Links{
-			AMD:        !cuda && slices.ContainsFunc(t.Sources, manifest.Source.IsDevice),
 			CUDA:       cuda && b.usesCUDA(t, linkage{libDirs: t.LibDirs}),
 			DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink,
 			LTO: own.LTO, Runtime: t.CudaRT, HostLTO: hostLTO(t), Libs: t.Libs, LibDirs: t.LibDirs,
 			CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
+		}
+		if !cuda && slices.ContainsFunc(t.Sources, manifest.Source.IsDevice) {
+			info := b.toolchain(t).Info()
+			e.Links.Other = &info
 		}
 		if tc, is := b.toolchain(t).(toolchain.Exporter); is && own.LTO {
 			e.Links.Arithmetic, e.Links.Floats = tc.ExportLTO(&t.Target)
@@ -121,8 +128,10 @@ func (b *builder) export(t *target) Export {
 		e.Shared = t.SharedFile != ""
 		linked, open := linkInputOf(b.toolchain(t), &t.Target)
 		e.Links = Links{LTO: linked.LTO, CXX: true, Libs: t.Libs, LibDirs: t.LibDirs, Always: t.AlwaysLink}
-		if amd := slices.ContainsFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() }); amd {
-			e.Links.AMD, open = true, true
+		i := slices.IndexFunc(t.Library.Members, func(m toolchain.Member) bool { return m.Relocatable && !m.NVLinkReads() })
+		if i >= 0 {
+			info := b.toolchains[t.Library.Members[i].Language()].Info()
+			e.Links.Other, open = &info, true
 		} else if e.Links.CUDA = !e.Shared && len(t.Library.Members) > 0; e.Links.CUDA {
 			e.Links.CUDADirs = b.toolchains["cuda"].Info().LibDirs
 		}

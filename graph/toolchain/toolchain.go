@@ -134,6 +134,10 @@ type Info struct {
 	LibDirs []string       // folders of the runtime's libraries
 	Archs   []gencode.Code // machine code that it makes; nil if unknown
 
+	// For other build tools, if they do not link its code by themselves: CMake's name of the runtime,
+	// PACKAGE::LIBRARY, or "", and the command that links relocatable code.
+	Runtime, Linker string
+
 	// The command that prints a file of machine code as text, but for that file; nil if it has none.
 	Disassemble []string
 }

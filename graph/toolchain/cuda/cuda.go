@@ -30,6 +30,7 @@ type Host struct {
 // Info implements toolchain.Toolchain.
 func (h *Host) Info() (i toolchain.Info) {
 	i.Language, i.Code, i.Opt = "cuda", "CUDA code", toolchain.HostLevels
+	i.Linker = "clang++ --offload-link" // of code for clang's new driver, which nvcc does not read
 	i.Emits = []string{"ptx", "cubin", "fatbin", "ltoir"}
 	if i.Drivers = []toolchain.Driver{{Name: "nvcc", Program: "nvcc"}}; h.Toolkit == nil {
 		i.Missing = "no CUDA toolkit was found. " + h.Missing

@@ -30,6 +30,7 @@ func (k *Toolchain) Info() (i toolchain.Info) {
 	i.Language, i.Code, i.Tool, i.None = Tool, "AMD code", Tool, "no HIP compiler was found"
 	i.Emits = []string{"hsaco", "fatbin", "bitcode"}
 	i.CXX.Error, i.Defines = k.Missing, []string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}
+	i.Runtime, i.Linker = "hip::amdhip64", "hipcc -fgpu-rdc --hip-link"
 	if i.Drivers = []toolchain.Driver{{Name: Tool, Program: "hipcc"}}; k.Compiler == nil {
 		i.Missing = i.None + ". " + k.Missing
 		return i
