@@ -49,6 +49,76 @@ func (k *Toolchain) Launched(f *find.Finder, compiler, dir string) (absent []str
 	return absent, known, nil
 }
 
+// ReadCommand parses the arguments of hipcc, clang or gcc: see host.ReadCommand.
+func ReadCommand(argv []string, output, depfile string) (*host.Command, error) {
+	c, err := host.ReadCommand(argv, output, depfile, &commandReader{})
+	if err == nil {
+		c.Options = slices.DeleteFunc(c.Options, isArch)
+	}
+	return c, err
+}
+
+// commandReader implements host.Device.
+type commandReader struct{ rdc, offloadLTO bool }
+
+// options lists prefixes of clang options for HIP that affect only the output of its passes. All
+// other options with two dashes are rejected.
+var options = []string{"--offload-new-driver", "--no-offload-new-driver", "--offload-compress", "--no-offload-compress", "--rocm-path=", "--hip-path=",
+	"--rocm-device-lib-path=", "--hip-device-lib-path=", "--hip-version=", "--gpu-max-threads-per-block="}
+
+// isArch reports whether an option selects architectures.
+func isArch(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return name == "--offload-arch" || name == "--cuda-gpu-arch"
+}
+
+// Option implements host.Device.
+func (r *commandReader) Option(c *host.Command, arg string) (ok bool, err error) {
+	name, value, _ := strings.Cut(arg, "=")
+	starts := func(start string) bool { return strings.HasPrefix(arg, start) }
+	switch {
+	case isArch(arg):
+		c.Archs = append(c.Archs, strings.Split(value, ",")...)
+	case arg == "-fgpu-rdc", arg == "-fno-gpu-rdc":
+		r.rdc = arg == "-fgpu-rdc"
+	case arg == "-foffload-lto":
+		r.offloadLTO = true
+	case arg == "-fno-offload-lto", starts("-foffload-lto="), starts("-Xarch_") && arg != "-Xarch_host" && arg != "-Xarch_device":
+		return false, fmt.Errorf("%s is not taken apart", arg)
+	case name == "-cuid":
+		c.ID = value
+	case starts("-fuse-cuid="):
+		return false, fmt.Errorf("%s names the source, which kbuild does itself", arg)
+	case slices.ContainsFunc(options, starts):
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// Compiles implements host.Device.
+func (r *commandReader) Compiles(c *host.Command, language string) (bool, error) {
+	ext, hipcc := path.Ext(c.Source), strings.HasPrefix(path.Base(c.Argv[0]), "hipcc")
+	is := language == Tool || language == "" && (ext == ".hip" || hipcc && (ext == ".cu" || slices.Contains(host.CXXEndings, ext)))
+	switch {
+	case !is && hipcc:
+		return false, fmt.Errorf("%s is no HIP", c.Source)
+	case !is && (c.Archs != nil || r.rdc || r.offloadLTO):
+		return false, fmt.Errorf("it is for GPUs, and its source is no HIP")
+	case !is:
+		return false, nil
+	case c.Archs == nil:
+		return false, fmt.Errorf("it names no architecture, and the compiler would look for one here")
+	case r.offloadLTO && !r.rdc:
+		return false, fmt.Errorf("-foffload-lto without -fgpu-rdc is not taken apart")
+	}
+	c.Tool, c.Mode = Tool, "whole"
+	if r.rdc {
+		c.Mode = toolchain.LinkMode(r.offloadLTO)
+	}
+	return true, nil
+}
+
 // Command implements toolchain.Commander. The host pass writes the requested dependency file,
 // unless that has other headers than the cache needs.
 func (k *Toolchain) Command(r toolchain.CommandRequest) (p toolchain.PlannedCommand) {

@@ -2,20 +2,34 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
+
+// Device parses what concerns device code in a command line of a compiler.
+type Device interface {
+	// Option parses an option. ok is false if it is for the host alone. The error is the reason why
+	// the command passes through.
+	Option(c *Command, arg string) (ok bool, err error)
+
+	// Compiles reports whether the command compiles device code, and sets its tool and mode.
+	// language is that of -x, or "".
+	Compiles(c *Command, language string) (bool, error)
+}
 
 // Command is a command line of a compiler that a user or another build tool wrote: a compile of one
 // source, or a device link. It is parsed as far as planning needs.
 type Command struct {
-	Tool string // runs it: "nvcc", "hip" or "cxx", as in actions
+	Tool string // runs it: "nvcc" or "cxx", as in actions
 
 	// Of nvcc, without the files in the other fields. Of other compilers, with replaced output
-	// names, with a dependency file of all headers, and for HIP without Targets.
+	// names, with a dependency file of all headers, and for device code without Targets.
 	Argv    []string
 	Options []string // distinguish compiles of one source: those of Argv without architectures
 	Source  string   // as written; "" for a link
@@ -23,8 +37,8 @@ type Command struct {
 	Output  string   // as written, or the compiler's default
 	Mode    string   // "whole", "rdc", "lto", as of a target; "" for plain C and C++
 
-	Archs        []string // of HIP, as written, "gfx90a:xnack-", in the order of the command
-	ID           string   // of HIP: identifies the source within any program (-cuid); or ""
+	Archs        []string // of AMD's GPUs, as written, "gfx90a:xnack-", in the order of the command
+	ID           string   // identifies the source within any program (-cuid); or ""
 	HostCompiler string   // that an option of nvcc names, a program or a folder; or ""
 
 	Deps string // the requested dependency file; "" if there is none
@@ -35,7 +49,7 @@ type Command struct {
 	Target string
 	Phony  bool
 
-	// Of HIP: the options for the target of the dependency file, and -MP.
+	// Of device code: the options for the target of the dependency file, and -MP.
 	Targets []string
 	named   bool // the command names the target of the dependency file
 }
@@ -124,8 +138,8 @@ var leftWhole = []string{"-E", "-S", "-M", "-fsyntax-only", "-###", "-v", "--ver
 // ReadCommand parses the arguments of a compiler, with option files expanded. output and depfile
 // replace the names of the output and the dependency file. The error is the reason why the command
 // passes through to the compiler.
-func ReadCommand(argv []string, output, depfile string) (*Command, error) {
-	r := commandReader{output: output, depfile: depfile}
+func ReadCommand(argv []string, output, depfile string, device Device) (*Command, error) {
+	r := commandReader{device: device, output: output, depfile: depfile}
 	r.Tool, r.Argv = "cxx", argv[:1:1]
 	for i := 1; i < len(argv); i++ {
 		arg, value := argv[i], ""
@@ -151,16 +165,19 @@ func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 
 type commandReader struct {
 	Command
+	device                 Device
 	output, depfile        string
 	language               string // -x
 	compiles, deps, target bool
 	depsFile               string // -MF
-	rdc, offloadLTO        bool
 }
 
 // option parses an argument, and its value if it has one.
 func (r *commandReader) option(arg, value string) error {
-	if isGPU, err := r.gpuOption(arg); isGPU || err != nil {
+	if ok, err := r.device.Option(&r.Command, arg); ok || err != nil {
+		if ok {
+			r.Argv = append(r.Argv, arg)
+		}
 		return err
 	}
 	switch {
@@ -189,7 +206,7 @@ func (r *commandReader) option(arg, value string) error {
 		}
 		r.Output, value = value, r.output
 	case arg == "-x":
-		if r.Source != "" || value != "c++" && value != "c" && value != hip {
+		if r.Source != "" {
 			return fmt.Errorf("-x %s is not taken", value)
 		}
 		r.language = value
@@ -212,23 +229,25 @@ func (r *commandReader) option(arg, value string) error {
 	return nil
 }
 
-// cxxEndings lists the extensions of C++ sources.
-var cxxEndings = []string{".cc", ".cp", ".cxx", ".cpp", ".c++", ".C", ".CPP"}
+// CXXEndings lists the extensions of C++ sources.
+var CXXEndings = []string{".cc", ".cp", ".cxx", ".cpp", ".c++", ".C", ".CPP"}
 
 func (r *commandReader) end() (*Command, error) {
-	isGPU, err := r.isGPU()
+	isDevice, err := r.device.Compiles(&r.Command, r.language)
 	switch {
 	case !r.compiles || r.Source == "":
 		return nil, fmt.Errorf("it is no compile of one source")
 	case err != nil:
 		return nil, err
-	case isGPU:
-		r.Tool = "hip"
+	case isDevice:
+	case r.language != "" && r.language != "c" && r.language != "c++":
+		return nil, fmt.Errorf("-x %s is not taken", r.language)
 	case r.language == "" && path.Ext(r.Source) == ".c" && strings.Contains(path.Base(r.Argv[0]), "++"):
 		return nil, fmt.Errorf("%s is C, which %s takes for C++", r.Source, path.Base(r.Argv[0]))
-	case r.language == "" && path.Ext(r.Source) != ".c" && !slices.Contains(cxxEndings, path.Ext(r.Source)):
+	case r.language == "" && path.Ext(r.Source) != ".c" && !slices.Contains(CXXEndings, path.Ext(r.Source)):
 		return nil, fmt.Errorf("%s is no C or C++ source", r.Source)
-	case slices.Contains([]string{".h", ".hh", ".hpp", ".cu", ".hip"}, path.Ext(r.Source)):
+	case slices.Contains([]string{".h", ".hh", ".hpp"}, path.Ext(r.Source)),
+		slices.Contains(slices.Collect(maps.Values(gencode.Languages)), path.Ext(r.Source)):
 		return nil, fmt.Errorf("%s is no plain C or C++ source", r.Source)
 	case r.depsFile != "" && !r.deps, r.target && !r.deps:
 		return nil, fmt.Errorf("-MF or -MT without -MD")
@@ -241,7 +260,7 @@ func (r *commandReader) end() (*Command, error) {
 	}
 	c.Argv = append(c.Argv, "-MD", "-MF", r.depfile)
 	c.named = r.target
-	if isGPU {
+	if isDevice {
 		for i := 0; i < len(c.Argv); i++ { // without the options for the target of the dependency file
 			if n := map[string]int{"-MT": 2, "-MQ": 2, "-MP": 1}[c.Argv[i]]; n > 0 {
 				c.Argv = slices.Delete(c.Argv, i, i+n)
@@ -249,7 +268,7 @@ func (r *commandReader) end() (*Command, error) {
 			}
 		}
 	}
-	c.Options = slices.DeleteFunc(slices.Clone(c.Argv), isArch)
+	c.Options = slices.Clone(c.Argv)
 	if r.deps {
 		if c.Deps = r.depsFile; c.Deps == "" {
 			c.Deps = strings.TrimSuffix(c.Output, path.Ext(c.Output)) + ".d"
@@ -260,69 +279,4 @@ func (r *commandReader) end() (*Command, error) {
 		return nil, fmt.Errorf("two of source, object and dependency file are one file")
 	}
 	return &c, nil
-}
-
-// hip is the language name for -x.
-const hip = "hip"
-
-// gpuOptions lists prefixes of clang options for HIP that affect only the output of its passes. All
-// other options with two dashes are rejected.
-var gpuOptions = []string{"--offload-new-driver", "--no-offload-new-driver", "--offload-compress", "--no-offload-compress", "--rocm-path=", "--hip-path=",
-	"--rocm-device-lib-path=", "--hip-device-lib-path=", "--hip-version=", "--gpu-max-threads-per-block="}
-
-// isArch reports whether an option selects architectures of HIP.
-func isArch(arg string) bool {
-	name, _, _ := strings.Cut(arg, "=")
-	return name == "--offload-arch" || name == "--cuda-gpu-arch"
-}
-
-// gpuOption parses a GPU option. ok is false if it is none.
-func (r *commandReader) gpuOption(arg string) (ok bool, err error) {
-	name, value, _ := strings.Cut(arg, "=")
-	starts := func(start string) bool { return strings.HasPrefix(arg, start) }
-	switch {
-	case isArch(arg):
-		r.Archs = append(r.Archs, strings.Split(value, ",")...)
-	case arg == "-fgpu-rdc", arg == "-fno-gpu-rdc":
-		r.rdc = arg == "-fgpu-rdc"
-	case arg == "-foffload-lto":
-		r.offloadLTO = true
-	case arg == "-fno-offload-lto", starts("-foffload-lto="), starts("-Xarch_") && arg != "-Xarch_host" && arg != "-Xarch_device":
-		return false, fmt.Errorf("%s is not taken apart", arg)
-	case name == "-cuid":
-		r.ID = value
-	case starts("-fuse-cuid="):
-		return false, fmt.Errorf("%s names the source, which kbuild does itself", arg)
-	case slices.ContainsFunc(gpuOptions, starts):
-	default:
-		return false, nil
-	}
-	r.Argv = append(r.Argv, arg)
-	return true, nil
-}
-
-// isGPU reports whether the command compiles HIP, and sets its mode.
-func (r *commandReader) isGPU() (bool, error) {
-	ext, hipcc := path.Ext(r.Source), strings.HasPrefix(path.Base(r.Argv[0]), "hipcc")
-	is := r.language == hip || r.language == "" && (ext == ".hip" || hipcc && (ext == ".cu" || slices.Contains(cxxEndings, ext)))
-	switch {
-	case !is && hipcc:
-		return false, fmt.Errorf("%s is no HIP", r.Source)
-	case !is && (r.Archs != nil || r.rdc || r.offloadLTO):
-		return false, fmt.Errorf("it is for GPUs, and its source is no HIP")
-	case !is:
-		return false, nil
-	case r.Archs == nil:
-		return false, fmt.Errorf("it names no architecture, and the compiler would look for one here")
-	case r.offloadLTO && !r.rdc:
-		return false, fmt.Errorf("-foffload-lto without -fgpu-rdc is not taken apart")
-	}
-	r.Mode = "whole"
-	if r.rdc {
-		r.Mode = "rdc"
-	}
-	if r.offloadLTO {
-		r.Mode = "lto"
-	}
-	return true, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/toolchain/hip"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/toolchain/optfile"
@@ -55,7 +56,7 @@ func ReadCommand(
 	if name == "nvcc" {
 		return nvcc.ReadCommand(argv)
 	}
-	return host.ReadCommand(argv, output+".o", depfile)
+	return hip.ReadCommand(argv, output+".o", depfile)
 }
 
 // Command plans a command line. cxx is the compiler of a command for the host. The Build of r has a
