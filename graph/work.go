@@ -87,6 +87,11 @@ type Driver struct {
 	Ships []string
 }
 
+// PassOf identifies the compiler's command that the action is a pass of: the words of that command.
+// It is "" for an action that is no pass. Passes that are decoded from a stored plan share no
+// Driver.
+func (a *Action) PassOf() string { return strings.Join(a.Driver().Argv, "\x00") }
+
 // DriverName returns the program of the action's command, or of the command that it is a pass of:
 // "nvcc", "clang++-19".
 func (a *Action) DriverName() string {

@@ -88,10 +88,10 @@ const loadInterval = time.Second
 // moment (ninja reached a load of 562 where make stayed at 132). So the processes of this run count
 // as load from the moment they start, and the average stands for all other processes.
 func (l *loop) overloaded() bool {
-	if l.opts.MaxLoad <= 0 || l.count[running] == 0 {
+	if l.opts.MaxLoad <= 0 || l.local() == 0 {
 		return false
 	}
-	if float64(l.count[running]) < l.opts.MaxLoad && l.opts.Load() < l.opts.MaxLoad {
+	if float64(l.local()) < l.opts.MaxLoad && l.opts.Load() < l.opts.MaxLoad {
 		return false
 	}
 	if l.loadTimer == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -33,7 +34,7 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 		grants: grants{server: opts.Jobserver, broker: opts.Broker, node: nobody,
 			arrived: make(chan grant, 1)},
 		onlyLocal: nobody,
-		broken:    map[*graph.Driver]bool{},
+		broken:    map[string]bool{},
 		statuses:  map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
 	if c.distributed {
@@ -81,8 +82,8 @@ type loop struct {
 	onlyLocal int32 // node that runs locally, and started when no other did; or nobody
 
 	failures    int
-	broken      map[*graph.Driver]bool // commands with a failed pass
-	stopping    bool                   // start nothing more
+	broken      map[string]bool // commands with a failed pass, see graph.Action.PassOf
+	stopping    bool            // start nothing more
 	interrupted bool
 	crash       any
 	loadTimer   <-chan time.Time
@@ -256,7 +257,7 @@ func (l *loop) handle(e event) {
 		l.finish(e.node, Result{Status: Skipped})
 		return
 	}
-	if !e.settled && l.broken[n.action.Work.Driver] {
+	if !e.settled && len(l.broken) > 0 && l.broken[n.action.PassOf()] {
 		l.skipPass(e.node)
 		return
 	}
@@ -305,15 +306,18 @@ func (l *loop) finish(i int32, r Result) {
 // it stops the run. A command counts once, however many of its passes fail.
 func (l *loop) fail(i int32) {
 	l.skipUsers(i)
-	d := l.nodes[i].action.Work.Driver
-	if d != nil && d.Argv != nil {
-		if l.broken[d] {
+	if argv := l.nodes[i].action.Driver().Argv; argv != nil {
+		command := l.nodes[i].action.PassOf()
+		if l.broken[command] {
 			return
 		}
-		l.broken[d] = true
+		l.broken[command] = true
 		for u := range l.nodes {
-			if n := &l.nodes[u]; n.action.Work.Driver == d && (n.state == waiting || n.state == ready || n.state == queued) {
-				l.skipPass(int32(u))
+			switch n := &l.nodes[u]; n.state {
+			case waiting, ready, queued:
+				if slices.Equal(n.action.Driver().Argv, argv) {
+					l.skipPass(int32(u))
+				}
 			}
 		}
 	}

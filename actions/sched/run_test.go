@@ -395,11 +395,10 @@ func TestPassesOfFailedCommand(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"fails"}, []string{"at work"}, []string{"follows", "at work"}, []string{"queued"}, []string{"checked"}, []string{"uses", "queued"},
 			[]string{"another"}, []string{"fails too"}, []string{"last"})
-		passes := &graph.Driver{Argv: []string{"nvcc"}}
-		for _, id := range []int{0, 1, 2, 3, 4, 7} {
-			g.Actions[id].Work.Driver = passes
+		for _, id := range []int{0, 1, 2, 3, 4, 7} { // in a part of a stored plan no two share a Driver
+			g.Actions[id].Work.Driver = &graph.Driver{Argv: []string{"nvcc", "a.cu"}}
 		}
-		g.Actions[6].Work.Driver = &graph.Driver{Argv: []string{"nvcc"}}
+		g.Actions[6].Work.Driver = &graph.Driver{Argv: []string{"nvcc", "b.cu"}}
 		fates := executing(9)
 		fates[0].execute, fates[7].execute = Failed, Failed
 		fates[1].takes, fates[7].takes = time.Minute, time.Minute

@@ -19,7 +19,7 @@ import (
 // kong.
 func (c *cli) plain(args []string) bool {
 	read := *c
-	read.Dir, read.Progress, read.Color, read.Output = ".", "auto", "auto", "auto"
+	read.Dir, read.Progress, read.Color, read.Output, read.RemoteJobs = ".", "auto", "auto", "auto", 64
 	for len(args) > 0 {
 		a := args[0]
 		args = args[1:]

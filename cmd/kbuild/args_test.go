@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/broker"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
@@ -37,10 +38,26 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+func TestShareOfMemory(t *testing.T) {
+	c := &cli{}
+	for _, tt := range []struct {
+		mem  string
+		want int64
+	}{{"50%", 12 << 30}, {"8GiB", 8 << 30}} {
+		if err := c.Mem.UnmarshalText([]byte(tt.mem)); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.schedule(broker.Limits{Memory: 24 << 30}).Budget; got != tt.want {
+			t.Errorf("--mem %s of KBUILD_MEM=24GiB plans %d bytes, want %d", tt.mem, got, tt.want)
+		}
+	}
+}
+
 // fields spells the options, not the commands.
 func fields(c *cli) string {
 	return fmt.Sprintf("%+v", []any{c.Dir, c.File, c.Jobs, c.Mem, c.Keep, c.Load, c.DryRun, c.Verbose, c.Quiet, len(c.Arch), c.Profile, len(c.Var),
-		c.BuildDir, c.CacheDir, c.NoCache, c.NoSplit, len(c.KeepCode), c.JSON, c.Trace, c.Progress, c.Color})
+		c.BuildDir, c.CacheDir, c.NoCache, c.NoSplit, len(c.KeepCode), c.JSON, c.Trace, c.Progress, c.Color, c.Output,
+		c.RemoteExec, c.RemoteJobs, c.ReadOnly, len(c.Platform), c.NoWait, c.RequireSplit, c.SARIF, c.JUnit})
 }
 
 // A build with nothing to do takes a few milliseconds, so no package of ours makes anything when

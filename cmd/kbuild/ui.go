@@ -268,8 +268,8 @@ func (d *display) Close() {
 // schedule returns the limits of a run. Under make's jobserver its tokens limit the jobs; -j
 // applies only if given.
 func (c *cli) schedule(all broker.Limits) sched.Options {
-	o := sched.Options{Jobs: cmp.Or(int(c.Jobs), all.Processors), KeepGoing: 1, MaxLoad: float64(c.Load), Budget: cmp.Or(c.Mem.bytes, all.Memory)}
-	if o.Budget == 0 {
+	o := sched.Options{Jobs: cmp.Or(int(c.Jobs), all.Processors), KeepGoing: 1, MaxLoad: float64(c.Load)}
+	if o.Budget = c.Mem.budget(all.Memory); o.Budget == 0 {
 		o.Budget = c.Mem.budget(machine.Memory("/"))
 	}
 	if c.Keep != nil {

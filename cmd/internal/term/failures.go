@@ -19,12 +19,12 @@ import (
 // failures holds the failed commands in order.
 type failures struct {
 	list    []*failed
-	reasons map[*graph.Driver]string // why a command's first pass ran, which reads sources
+	reasons map[string]string // why a command's first pass ran, which reads sources
 }
 
 // failed is a failed command: a split one with its failed passes, or an unsplit one.
 type failed struct {
-	command *graph.Driver // nil if the action is the command
+	command string // see graph.Action.PassOf
 	name    string
 	target  string
 	parts   []string // "host", "sm_80"
@@ -34,15 +34,15 @@ type failed struct {
 
 // ran records why a pass ran.
 func (f *failures) ran(a *graph.Action, reason string) {
-	d := a.Work.Driver
-	if d == nil || d.Argv == nil || reason == "" {
+	command := a.PassOf()
+	if command == "" || reason == "" {
 		return
 	}
 	if f.reasons == nil {
-		f.reasons = map[*graph.Driver]string{}
+		f.reasons = map[string]string{}
 	}
-	if _, ok := f.reasons[d]; !ok {
-		f.reasons[d] = reason
+	if _, ok := f.reasons[command]; !ok {
+		f.reasons[command] = reason
 	}
 }
 
@@ -53,17 +53,13 @@ func (f *failures) add(a *graph.Action, r sched.Result) (of *failed, again, news
 	if text == "" && r.Err != nil {
 		text = r.Err.Error()
 	}
-	d := a.Work.Driver
-	if d != nil && d.Argv == nil {
-		d = nil
-	}
-	i := -1
-	if d != nil {
-		i = slices.IndexFunc(f.list, func(of *failed) bool { return of.command == d })
+	command, i := a.PassOf(), -1
+	if command != "" {
+		i = slices.IndexFunc(f.list, func(of *failed) bool { return of.command == command })
 	}
 	if again = i >= 0; !again {
 		i = len(f.list)
-		f.list = append(f.list, &failed{command: d, name: a.Name, target: a.Target})
+		f.list = append(f.list, &failed{command: command, name: a.Name, target: a.Target})
 	}
 	of = f.list[i]
 	for _, part := range a.CodeFor() {

@@ -16,9 +16,10 @@ import (
 func TestFailedPasses(t *testing.T) {
 	var out strings.Builder
 	p := New(Options{Err: &out, Mode: None})
-	command := &graph.Driver{Argv: []string{"nvcc", "-gencode", "arch=compute_90,code=sm_90", "-gencode", "arch=compute_100,code=sm_100", "-gencode", "arch=compute_100,code=compute_100", "-c", "a.cu"}}
+	command := graph.Driver{Argv: []string{"nvcc", "-gencode", "arch=compute_90,code=sm_90", "-gencode", "arch=compute_100,code=sm_100", "-gencode", "arch=compute_100,code=compute_100", "-c", "a.cu"}}
 	pass := func(kind graph.Kind, archs ...string) *graph.Action {
-		return &graph.Action{Kind: kind, Name: "a.cu", Archs: archs, Target: "library.one", Intermediate: true, Work: graph.Work{Driver: command}}
+		own := command // in a part of a stored plan no two passes share a Driver
+		return &graph.Action{Kind: kind, Name: "a.cu", Archs: archs, Target: "library.one", Intermediate: true, Work: graph.Work{Driver: &own}}
 	}
 	fails := func(a *graph.Action, printed, why string) {
 		p.Finished(a, sched.Result{Status: sched.Failed, Err: errors.New("exit status 1"), Output: []byte(printed), Reason: why}, 1, 9)

@@ -145,7 +145,7 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	}
 	var b bytes.Buffer
 	title := describe(a)
-	if of.command != nil {
+	if of.command != "" {
 		title = string(a.Kind) + " " + (&failed{name: a.Name, parts: a.CodeFor()}).title()
 	}
 	head := p.ink(red, "FAILED") + " " + p.ink(bold, title)
@@ -177,7 +177,7 @@ func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 	}
 	field("target", target)
 	why := r.Reason
-	if first := p.failures.reasons[a.Work.Driver]; first != "" {
+	if first := p.failures.reasons[a.PassOf()]; first != "" {
 		why = first
 	}
 	if why != sched.NoRecord { // useful only after an edit
