@@ -108,7 +108,9 @@ func (c *cli) passes(call *quick.Call, changed bool) (*launch.Result, error) {
 		return nil, errShown
 	}
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, endings()...)
+	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+	// Signals that the caller ignores, as nohup does, stay ignored.
+	signal.Notify(signals, slices.DeleteFunc(ends, signal.Ignored)...)
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() { cancel(endedBy((<-signals).(syscall.Signal))) }()
@@ -135,12 +137,6 @@ func (c *cli) passes(call *quick.Call, changed bool) (*launch.Result, error) {
 
 // errShown is why a command that prints messages on a terminal falls back.
 var errShown = errors.New("it has messages, which the compiler shows on a terminal in its own way")
-
-// endings returns the signals that end a compiler. Signals that the caller ignores, as nohup does,
-// stay ignored.
-func endings() []os.Signal {
-	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
-}
 
 // die ends this process by the signal that would have ended the compiler. Shells and make
 // distinguish a signal from an exit status.

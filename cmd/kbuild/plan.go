@@ -39,21 +39,17 @@ func (cmd planCmd) Run(c *cli) error {
 			target = a.Target
 			fmt.Fprintf(c.out, "%s (%s)\n", target, a.Pos)
 		}
-		fmt.Fprintf(c.out, "  %s %s%s\n", a.Kind, a.Name, codes(a))
+		codes := "" // of host code
+		if len(a.Archs) > 0 {
+			codes = fmt.Sprintf(" [%s: %s]", a.Mode, strings.Join(a.Archs, " "))
+		}
+		fmt.Fprintf(c.out, "  %s %s%s\n", a.Kind, a.Name, codes)
 		fmt.Fprintf(c.out, "    %s\n", term.ShellQuote(a.Argv))
 	}
 	for _, line := range p.Fallbacks(ids) {
 		c.Note(line)
 	}
 	return nil
-}
-
-// codes returns " [lto: lto_80 lto_90]", or "" for host code.
-func codes(a *graph.Action) string {
-	if len(a.Archs) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" [%s: %s]", a.Mode, strings.Join(a.Archs, " "))
 }
 
 // targetEvent is a target in `kbuild plan --list --json`; variableEvent is a variable.

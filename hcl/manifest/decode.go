@@ -191,7 +191,12 @@ func (r *reader) set(f *field, to any) {
 	case *[]string:
 		*to = r.words(f)
 	case *map[string]string:
-		*to = f.labels()
+		*to = map[string]string{}
+		for k, v := range f.textMap() {
+			if v != nil {
+				(*to)[k] = *v
+			}
+		}
 	case *[]Define:
 		*to = r.defines(f)
 	case *Flags:
@@ -422,16 +427,6 @@ func (f *field) textMap() map[string]*string {
 			continue
 		}
 		out[key] = &s
-	}
-	return out
-}
-
-func (f *field) labels() map[string]string {
-	out := map[string]string{}
-	for k, v := range f.textMap() {
-		if v != nil {
-			out[k] = *v
-		}
 	}
 	return out
 }

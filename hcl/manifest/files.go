@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -74,13 +73,6 @@ func (w *watcher) ReadDir(name string) ([]fs.DirEntry, error) {
 func (w *watcher) Stat(name string) (fs.FileInfo, error) {
 	info, err := fs.Stat(w.FS, name)
 	w.note(name, cache.KindFile, err)
-	return info, err
-}
-
-// outside stats a path that is not below the manifest's folder.
-func (w *watcher) outside(name string) (fs.FileInfo, error) {
-	info, err := os.Stat(name)
-	w.note(filepath.ToSlash(name), cache.KindFile, err)
 	return info, err
 }
 

@@ -137,19 +137,6 @@ func (l *evaluator) readOutputs(b *block) (out outputs) {
 	return out
 }
 
-// pending returns the blocks whose files are not known yet.
-func (l *loader) pending() (out []*block) {
-	for _, b := range l.blocks {
-		if b.kind == "generate" && l.outputs(b).dynamic {
-			l.project.Dynamic = append(l.project.Dynamic, b.key())
-			if !l.outputs(b).known {
-				out = append(out, b)
-			}
-		}
-	}
-	return out
-}
-
 // keepPending drops all targets except those that the runnable pending commands need. A command
 // can run if the values of everything that it needs are known.
 func (l *loader) keepPending(pending []*block) {

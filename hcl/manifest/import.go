@@ -43,7 +43,7 @@ func (l *catalog) imports() {
 	}
 	l.blocks = slices.DeleteFunc(kept, func(b *block) bool {
 		return b.kind == "variable" && slices.ContainsFunc(folders[b.name], func(dir string) bool {
-			return dir != b.dir && isAbove(dir, b.dir)
+			return dir != b.dir && (dir == "" || strings.HasPrefix(b.dir, dir+"/"))
 		})
 	})
 }
@@ -140,9 +140,6 @@ func (l *catalog) isNew(b *block, file, dir string) bool {
 	}
 	return true
 }
-
-// isAbove reports whether the folder dir contains the folder below.
-func isAbove(dir, below string) bool { return dir == "" || strings.HasPrefix(below, dir+"/") }
 
 // dirAbove returns the parent folder; "" is the root.
 func dirAbove(dir string) string {

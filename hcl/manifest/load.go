@@ -163,15 +163,24 @@ func buildDir(dir, root string, opts Options) string {
 func (l *loader) decode() {
 	l.project.Archs = l.archs() // reports errors in --arch even if no target uses it
 	l.decodeSettings()
+	var pending []*block // their files are not known yet
 	for _, b := range l.blocks {
-		if b.kind == "generate" {
-			for _, f := range l.outputs(b).files {
-				l.generated[l.genPath(b, f)] = b.key()
+		if b.kind != "generate" {
+			continue
+		}
+		out := l.outputs(b)
+		for _, f := range out.files {
+			l.generated[l.genPath(b, f)] = b.key()
+		}
+		if out.dynamic {
+			l.project.Dynamic = append(l.project.Dynamic, b.key())
+			if !out.known {
+				pending = append(pending, b)
 			}
 		}
 	}
-	if first := l.pending(); len(first) > 0 {
-		l.keepPending(first)
+	if len(pending) > 0 {
+		l.keepPending(pending)
 	}
 	for _, b := range l.blocks {
 		l.instances(b)

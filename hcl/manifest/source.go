@@ -17,6 +17,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/fileset"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -424,7 +425,9 @@ func (l *sourceTree) stat(p string) (fs.FileInfo, error) {
 	if !filepath.IsAbs(p) {
 		p = filepath.Join(l.project.Root, p)
 	}
-	return l.fsys.outside(p)
+	info, err := os.Stat(p)
+	l.fsys.note(filepath.ToSlash(p), cache.KindFile, err)
+	return info, err
 }
 
 // fileMeant suggests a similar file in the same folder.

@@ -71,7 +71,15 @@ func (r *Report) JUnit() ([]byte, error) {
 			suites[name] = s
 			all.Suites = append(all.Suites, s)
 		}
-		s.add(c.junit())
+		one := c.junit()
+		s.Cases = append(s.Cases, one)
+		s.Tests++
+		if one.Failure != nil {
+			s.Failures++
+		}
+		if one.Skipped != nil {
+			s.Skipped++
+		}
 		s.elapsed += c.elapsed
 	}
 	var took time.Duration
@@ -83,17 +91,6 @@ func (r *Report) JUnit() ([]byte, error) {
 	all.Time = seconds(took)
 	text, err := xml.MarshalIndent(all, "", "  ")
 	return append([]byte(xml.Header), append(text, '\n')...), err
-}
-
-func (s *junitSuite) add(c junitCase) {
-	s.Cases = append(s.Cases, c)
-	s.Tests++
-	if c.Failure != nil {
-		s.Failures++
-	}
-	if c.Skipped != nil {
-		s.Skipped++
-	}
 }
 
 func (c *command) junit() junitCase {

@@ -85,7 +85,8 @@ func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
 	}
 	found := messages.Parse(text)
 	if len(found) == 0 && res.Status == sched.Failed {
-		found = []messages.Message{{Severity: messages.Error, Text: firstLine(text)}}
+		line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+		found = []messages.Message{{Severity: messages.Error, Text: cmp.Or(line, "it failed")}}
 	}
 	for _, m := range found {
 		c.add(m, a)
@@ -137,11 +138,6 @@ func (c *command) add(m messages.Message, a *graph.Action) {
 			c.messages[i].archs = append(c.messages[i].archs, arch)
 		}
 	}
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return cmp.Or(line, "it failed")
 }
 
 // sorted returns the commands by target and name, so that reports are reproducible.
