@@ -255,7 +255,7 @@ func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []
 			byStat[f] = true
 		}
 		d.watchShadows(rec, set, done)
-		_, missed := d.loaded(of.Action)
+		_, missed := d.Loaded(of.Action)
 		for _, p := range slices.Concat(d.watchArguments(of.Action), missed, d.loader.pathsOf(rec)) {
 			set[p] = true
 		}
@@ -280,7 +280,7 @@ func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []
 // folders that its compiler searches: see Searched and Shadows.
 func (d *Discovery) Uses(of Recorded) []string {
 	a, rec := of.Action, of.Record
-	found, missed := d.loaded(a)
+	found, missed := d.Loaded(a)
 	out := slices.Concat(a.Reads(), d.Named(a), d.watchArguments(a), found, missed)
 	if rec != nil {
 		for _, f := range rec.Discovered {

@@ -250,7 +250,7 @@ func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (s
 	if !ok {
 		rec.Discovered = append(rec.Discovered, never("nvcc does not say what it compiles to link device code"))
 	}
-	return d.shadows(ran, rec) && stable
+	return d.recordShadows(ran, rec) && stable
 }
 
 // stub records the headers of the stub that argv compiles, and their search path.

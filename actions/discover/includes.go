@@ -117,7 +117,7 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 	var asked []string
 	if d.drivers.known(a) {
 		if a.Depfile != "" {
-			asked, told = d.searched(ctx, a, rec)
+			asked, told = d.recordSearch(ctx, a, rec)
 		}
 		if isNVCC(a) {
 			d.hostHeaders(rec)
@@ -155,7 +155,7 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 	for _, f := range there {
 		stable = stable && (IsCondition(f.Path) || !ran.changed(f.Path, f.Digest))
 	}
-	return d.shadows(ran, rec) && stable
+	return d.recordShadows(ran, rec) && stable
 }
 
 // spelled records the absent paths of headers for all names that they can have been included by.
@@ -187,9 +187,9 @@ func (s *compile) besideFiles(files, headers, dirs []string) {
 	}
 }
 
-// searched queries the search path of a's compilers and records it. others are the folders, in
+// recordSearch queries the search path of a's compilers and records it. others are the folders, in
 // order, of all compilers that a runs; ok is false if a compiler does not report them.
-func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Record) (others []string, ok bool) {
+func (d *Discovery) recordSearch(ctx context.Context, a *graph.Action, rec *cache.Record) (others []string, ok bool) {
 	lists, ok := d.drivers.searches(ctx, a)
 	if !ok {
 		rec.Discovered = append(rec.Discovered, never("the compiler does not say where it searches for headers"))

@@ -381,15 +381,9 @@ func (l *loader) read(file string) {
 // them. Libraries that a program opens by name at run time (dlopen) are not found.
 
 // Loaded returns the shared libraries that a test loads from the folders that kbuild adds, in the
-// order in which they are needed. It returns none before the test's program is built.
-func (d *Discovery) Loaded(a *graph.Action) []string {
-	found, _ := d.loaded(a)
-	return found
-}
-
-// loaded returns the files of Loaded, and the absent paths that the loader would prefer to one of
-// them or to a system library.
-func (d *Discovery) loaded(a *graph.Action) (found, missed []string) {
+// order in which they are needed, and the absent paths that the loader would prefer to one of them
+// or to a system library. It returns none before the test's program is built.
+func (d *Discovery) Loaded(a *graph.Action) (found, missed []string) {
 	dirs := a.Test().LibDirs
 	if len(dirs) == 0 {
 		return nil, nil

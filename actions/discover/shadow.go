@@ -118,10 +118,10 @@ func (t Tree) shadowed(rec *cache.Record) (file string) {
 	return ""
 }
 
-// shadows records the files that precede those that a record discovered. For headers that the
+// recordShadows records the files that precede those that a record discovered. For headers that the
 // action declares it records each path that must stay absent, since declared headers are few.
 // stable is false if one of the paths may have appeared while the command ran.
-func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
+func (d *Discovery) recordShadows(ran Ran, rec *cache.Record) (stable bool) {
 	stable = true
 	declared := d.declaredHeaders(ran.Action)
 	var headers []cache.FileDigest

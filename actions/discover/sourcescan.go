@@ -108,7 +108,7 @@ func scanText(text []byte) *sourceScan {
 		for at := range wordsIn(text, directive) {
 			now.imports = now.imports || directive == "import"
 			now.next = now.next || bytes.HasSuffix(text[:at], []byte("include_next"))
-			now.named(text, at)
+			now.addName(text, at)
 		}
 	}
 	if reflect.ValueOf(now).IsZero() {
@@ -117,8 +117,8 @@ func scanText(text []byte) *sourceScan {
 	return &now
 }
 
-// named records the file of a directive whose name ends at an index.
-func (now *sourceScan) named(text []byte, at int) {
+// addName records the file of a directive whose name ends at an index.
+func (now *sourceScan) addName(text []byte, at int) {
 	rest := blank(text[at:])
 	switch name, _ := literal(rest); {
 	case name == "":

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
@@ -146,7 +147,7 @@ func (b *build) load() *lastView {
 	if len(v.fresh) > 0 && v.upToDate() {
 		// Without the new stats the next build compares contents again. No process builds in the
 		// tree now, but other builds may want to do the same.
-		if only, ok := run.TryLock(database(state)); ok {
+		if only, ok := run.TryLock(database(state), syscall.LOCK_EX); ok {
 			v.seen.Refresh(v.fresh)
 			only.Release()
 		}

@@ -15,12 +15,11 @@ import (
 // run.
 type DryRun struct {
 	r       *Runner
-	mu      sync.Mutex
-	unknown map[string]bool // outputs that a real build would rebuild
+	unknown sync.Map // outputs that a real build would rebuild
 }
 
 // NewDryRun returns a dry run of r.
-func NewDryRun(r *Runner) *DryRun { return &DryRun{r: r, unknown: map[string]bool{}} }
+func NewDryRun(r *Runner) *DryRun { return &DryRun{r: r} }
 
 // prediction describes what a run would do with an action.
 type prediction struct {
@@ -78,18 +77,15 @@ func (d *DryRun) Execute(
 
 // stale returns the inputs of a that would be rebuilt.
 func (d *DryRun) stale(a *graph.Action) []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	return slices.DeleteFunc(slices.Concat(a.Reads(), a.OrderOnly), func(in string) bool {
-		return !d.unknown[in]
+		_, unknown := d.unknown.Load(in)
+		return !unknown
 	})
 }
 
 func (d *DryRun) mark(a *graph.Action) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for _, o := range a.Outputs {
-		d.unknown[o] = true
+		d.unknown.Store(o, true)
 	}
 }
 

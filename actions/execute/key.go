@@ -58,7 +58,8 @@ func (k *keys) of(a *graph.Action) (key actionKey, err error) {
 			return key, err
 		}
 	}
-	for _, f := range k.discovery.Loaded(a) {
+	libraries, _ := k.discovery.Loaded(a)
+	for _, f := range libraries {
 		if err := k.input(&key, a, f); err != nil {
 			return key, err
 		}

@@ -133,7 +133,7 @@ func (l *Lock) removed(name string) bool {
 // LookLock keeps other processes from changing a build tree for a moment, while its files are read.
 // ok is false if a process changes the tree now, or if none ever has.
 func LookLock(name string) (l *Lock, ok bool) {
-	l, ok = tryLock(name, syscall.LOCK_SH)
+	l, ok = TryLock(name, syscall.LOCK_SH)
 	switch {
 	case !ok:
 	case l.removed(name):
@@ -145,11 +145,9 @@ func LookLock(name string) (l *Lock, ok bool) {
 	return l, ok
 }
 
-// TryLock locks an existing file, without a sign in it. ok is false if another process has the
-// lock.
-func TryLock(name string) (l *Lock, ok bool) { return tryLock(name, syscall.LOCK_EX) }
-
-func tryLock(name string, how int) (l *Lock, ok bool) {
+// TryLock locks an existing file, without a sign in it. how is as of flock. ok is false if another
+// process has the lock.
+func TryLock(name string, how int) (l *Lock, ok bool) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, false

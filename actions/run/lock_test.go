@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -207,21 +208,21 @@ func writeFile(t *testing.T, name, text string) {
 // A file is locked for a moment, or it is not: nobody waits.
 func TestTryLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
-	if _, ok := TryLock(name); ok {
+	if _, ok := TryLock(name, syscall.LOCK_EX); ok {
 		t.Error("a file that is not there is locked")
 	}
 	if err := os.WriteFile(name, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	first, ok := TryLock(name)
+	first, ok := TryLock(name, syscall.LOCK_EX)
 	if !ok {
 		t.Fatal("nobody has the lock")
 	}
-	if _, ok := TryLock(name); ok {
+	if _, ok := TryLock(name, syscall.LOCK_EX); ok {
 		t.Error("two have the lock")
 	}
 	first.Release()
-	if _, ok := TryLock(name); !ok {
+	if _, ok := TryLock(name, syscall.LOCK_EX); !ok {
 		t.Error("nobody has the lock any more")
 	}
 }

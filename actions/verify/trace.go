@@ -88,7 +88,7 @@ func (v *Verifier) comparePaths(again *execute.Rerun) error {
 			return fmt.Errorf("%s: reading the log of strace: %w", again.Action.Name, err)
 		}
 	}
-	found := u.unrecorded(again.Action, v.runner.Root)
+	found := u.faults(again.Action, v.runner.Root)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.found = append(v.found, found...)
@@ -146,10 +146,10 @@ func (h *uses) read(log execute.Log) error {
 	return nil
 }
 
-// unrecorded returns the uses that neither the record of a, nor its tools, nor ignored accounts
+// faults returns the uses that neither the record of a, nor its tools, nor ignored accounts
 // for. If a command probed a missing folder, the paths probed in it are not listed: a file can
 // appear there only with the folder.
-func (h *uses) unrecorded(a *graph.Action, projectRoot string) []Unrecorded {
+func (h *uses) faults(a *graph.Action, projectRoot string) []Unrecorded {
 	found := map[Unrecorded]bool{}
 	missing := map[string]bool{} // folders
 	root := h.known.walk(projectRoot).real
