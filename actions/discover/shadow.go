@@ -18,7 +18,7 @@ import (
 //
 // To check that nothing has appeared, kbuild looks each header up among the names in each earlier
 // folder. Most often the first component of the header's name is not among them. A null build does
-// not even do that. The snapshot has all paths of all records, each once, and folders that did not
+// not even do that. The view has all paths of all records, each once, and folders that did not
 // change have no new names.
 //
 // gcc reads NAME.gch instead of NAME, in each folder; so does clang for a forced-in header. gcc and

@@ -30,7 +30,7 @@ type Options struct {
 	CacheSizeError error            // why that is not known; returned when a tree is opened
 	NoCache        bool             // neither reads nor writes the action cache
 	Remote         *string          // address of a remote cache, "" for none; nil: the manifest decides
-	RemoteHosts    []string         // servers that may receive credentials, HOST:PORT, see remoteCache
+	RemoteHosts    []string         // servers that may receive credentials, HOST:PORT
 	ReadOnly       bool             // sends nothing to a remote cache
 	// how long a build waits for a remote cache that does not answer; 0 is the default
 	Patience     time.Duration

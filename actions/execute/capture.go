@@ -244,7 +244,7 @@ func (t *buildTree) takeTimeTraces(a *graph.Action, dir scratch) error {
 // times advance in ticks of a few milliseconds. A header written just before `kbuild`, by a script
 // or an editor that calls it, has the time of its tick. If a command starts in the same tick,
 // kbuild cannot tell which came first. So the first command waits until the tick in which this
-// kbuild began is over. It mostly is over already: reading a snapshot takes longer.
+// kbuild began is over. It mostly is over already: reading a view takes longer.
 //
 // This is enough for files that kbuild reads before the command starts (cache.Files.Unchanged). The
 // last record lists the files that the command will read. Without a record, the command waits for a

@@ -76,7 +76,7 @@ type Config struct {
 	Env               []string          // the complete environment of commands
 	KeyEnv            []string          // the part of Env that can change an output
 	GPUEnv            []string          // additional environment of tests that need a GPU: which GPU to use
-	Begun             time.Time         // when this kbuild started
+	Begun             time.Time         // when this kbuild started, or had the lock after a wait
 	// a folder whose preprocessed texts are equal in other checkouts; "" for none: see
 	// pptext.Options
 	Base string

@@ -26,7 +26,7 @@ import (
 )
 
 // Open returns a client of the server at an address, see cache.ParseAddress. It sends nothing yet.
-// The environment provides the credentials, see credentials.go.
+// The environment provides the credentials.
 func Open(address string, env func(string) string) (*Client, error) {
 	who, err := credentialsOf(env)
 	if err != nil {

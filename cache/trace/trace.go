@@ -94,7 +94,7 @@ func (s *layer) without(given map[string]bool, list []cache.Observation) []cache
 	return list
 }
 
-// At returns observation i as it was written.
+// At returns observation i, without ByStat.
 func (t *Trace) At(i int) cache.Observation {
 	s, i := t.layer(i)
 	return s.at(i)

@@ -23,7 +23,7 @@ import (
 // tokens are passed on unchanged. An unexplained token that names a file in the kept folder is an
 // error, and the caller runs nvcc unsplit.
 
-// File names in queries to `nvcc --dryrun` besides those of package compiler; no project uses them.
+// File names in queries to `nvcc --dryrun` besides those of package toolchain; no project uses them.
 const (
 	QuerySource = "kbuild_source.cu"
 	askKeep     = "kbuild_keep"
