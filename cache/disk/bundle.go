@@ -205,7 +205,11 @@ func (s *Store) Import(ctx context.Context, r io.Reader, accept func(Manifest) e
 	if err != nil {
 		return res, fmt.Errorf("reading the bundle: %w", err)
 	}
-	return res, s.unwritable(s.keepManifest(b.m))
+	text, err := json.Marshal(b.m)
+	if err == nil {
+		err = s.putFile(s.path(imports, fmt.Sprintf("%x.json", sha256.Sum256(text))), text)
+	}
+	return res, s.unwritable(err)
 }
 
 // bundleWindow is the window of the encoder. As a limit of the decoder it bounds the memory that a
@@ -335,14 +339,6 @@ func (b *unbundler) record(name string) error {
 
 // imports is the folder of the manifests of imported bundles, one file each.
 const imports = "imports"
-
-func (s *Store) keepManifest(m Manifest) error {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return s.putFile(s.path(imports, fmt.Sprintf("%x.json", sha256.Sum256(text))), text)
-}
 
 // imported is the manifest of an imported bundle.
 type imported struct {

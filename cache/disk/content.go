@@ -3,7 +3,6 @@ package disk
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -203,41 +202,41 @@ func (t *transfer) clone(dst, src *os.File) bool {
 	return false
 }
 
-func (t *transfer) hash(src io.Reader) (cache.Digest, int64, error) { return t.run(nil, src) }
-
+// run copies and hashes. dst may be nil.
 func (t *transfer) run(dst io.Writer, src io.Reader) (cache.Digest, int64, error) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	h := sha256.New()
-	var size int64
-	for {
-		if err := t.ctx.Err(); err != nil {
-			return cache.Digest{}, size, readError{err}
-		}
-		n, err := src.Read(*buf)
-		h.Write((*buf)[:n])
-		size += int64(n)
-		if werr := t.put(dst, (*buf)[:n]); werr != nil {
-			return cache.Digest{}, size, werr
-		}
-		if errors.Is(err, io.EOF) {
-			return cache.Digest(h.Sum(nil)), size, nil
-		}
-		if err != nil {
-			return cache.Digest{}, size, readError{err}
-		}
+	from := io.Reader(transferSource{t, src})
+	if dst != nil {
+		from = io.TeeReader(from, transferSink{t, dst})
 	}
+	return cache.DigestReader(from)
 }
 
-func (t *transfer) put(dst io.Writer, b []byte) error {
-	if t.fault != nil {
-		if err := t.fault("write"); err != nil {
-			return err
+// transferSource reads until the context of a transfer ends. All its errors are readErrors.
+type transferSource struct {
+	*transfer
+	io.Reader
+}
+
+func (s transferSource) Read(b []byte) (n int, err error) {
+	if err = s.ctx.Err(); err == nil {
+		n, err = s.Reader.Read(b)
+	}
+	if err != nil && err != io.EOF {
+		err = readError{err}
+	}
+	return n, err
+}
+
+type transferSink struct {
+	*transfer
+	io.Writer
+}
+
+func (s transferSink) Write(b []byte) (int, error) {
+	if s.fault != nil {
+		if err := s.fault("write"); err != nil {
+			return 0, err
 		}
 	}
-	if dst == nil || len(b) == 0 {
-		return nil
-	}
-	_, err := dst.Write(b)
-	return err
+	return s.Writer.Write(b)
 }

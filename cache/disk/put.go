@@ -106,7 +106,7 @@ func (s *Store) reuse(o cache.Output) bool {
 
 func checkContent(ctx context.Context, o cache.Output, src io.Reader) error {
 	t := transfer{ctx: ctx}
-	d, n, err := t.hash(src)
+	d, n, err := t.run(nil, src)
 	if err != nil {
 		return fmt.Errorf("storing %s: %w", o.Path, err)
 	}
