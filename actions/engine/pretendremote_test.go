@@ -97,7 +97,7 @@ func (s *pretendServer) hello(r remote.Request) (err error) {
 		return err
 	}
 	defer f.Close()
-	_, err = fmt.Fprintf(f, "%s token %q\n", r.Address, os.Getenv("KBUILD_REMOTE_TOKEN_FILE"))
+	_, err = fmt.Fprintf(f, "%s read only %v token %q\n", r.Address, r.ReadOnly, os.Getenv("KBUILD_REMOTE_TOKEN_FILE"))
 	return err
 }
 

@@ -68,7 +68,7 @@ func TestRemoteOfManifest(t *testing.T) {
 			t.Errorf("%s: connected to %q, want %q", what, got, want)
 		}
 	}
-	const anonymous = pretended + ` token ""`
+	const anonymous = pretended + ` read only false token ""`
 	first := p.build()
 	if first.sum.Ran != first.sum.Actions {
 		t.Errorf("the first build: %s", first)
@@ -98,7 +98,7 @@ func TestRemoteOfManifest(t *testing.T) {
 	p.write("inc/a.h", "int once more;\n")
 	p.workspace = func(w *Workspace) { w.RemoteHosts = []string{"cache.example:8980"} }
 	p.expect("with a token", p.build(), "part: ran bin/app lib/libk.a obj/library.k/k/a.cpp.o")
-	connected("with a token", strings.Replace(pretended, "team", "another", 1)+` token "secret"`)
+	connected("with a token", strings.Replace(pretended, "team", "another", 1)+` read only true token "secret"`)
 }
 
 // Without kbuild-remote a cache that the manifest names is not used, and one that the user names is

@@ -31,7 +31,8 @@ type Request struct {
 	Operation string        `json:"op"`
 	Protocol  int           `json:"protocol,omitempty"`
 	Address   string        `json:"address,omitempty"`
-	Dir       string        `json:"dir,omitempty"` // of the local store
+	Dir       string        `json:"dir,omitempty"`       // of the local store
+	ReadOnly  bool          `json:"read_only,omitempty"` // for Hello: nothing will be stored
 	Command   cache.Key     `json:"command,omitzero"`
 	Record    *cache.Record `json:"record,omitempty"`
 	Output    *cache.Output `json:"output,omitempty"`

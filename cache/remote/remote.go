@@ -179,7 +179,7 @@ type waiting struct {
 
 func (c *Cache) hello() {
 	defer close(c.ready)
-	r := Request{Operation: Hello, Protocol: Protocol, Address: c.opts.Address, Dir: c.opts.Dir}
+	r := Request{Operation: Hello, Protocol: Protocol, Address: c.opts.Address, Dir: c.opts.Dir, ReadOnly: c.opts.ReadOnly}
 	if c.opts.Patience != patience {
 		r.Patience = c.opts.Patience
 	}
