@@ -108,6 +108,17 @@ library "c" {
 	}
 }
 
+// nvcc links no code of clang's new offload driver, so no link of CMake does.
+func TestExportedNewDriver(t *testing.T) {
+	facts := usualFacts()
+	facts.Prebuilt = map[string]toolchain.Library{"libp.a": {Form: "archive", Members: []toolchain.Member{
+		{Name: "p.o", Relocatable: true, NewDriver: true, Images: []gencode.Image{{Kind: gencode.SASS, Num: 80}}}}}}
+	l := exports(t, `prebuilt "p" { archive = "libp.a" }`, facts)["prebuilt.p"].Links
+	if l.Other == nil || l.Other.Code != "CUDA code" || l.Other.Runtime != "" || !l.DeviceLink {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestExportedFiles(t *testing.T) {
 	facts := usualFacts()
 	facts.Libs = map[string][]string{"q": {"vendor/libq.so"}, "p": {"vendor/libp.a"}}

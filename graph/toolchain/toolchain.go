@@ -32,10 +32,10 @@ import (
 // differs is in the results: which objects a host link has, which program links them, and with
 // which options.
 //
-// To add a toolchain, write a package with the type of what is installed and the methods of
-// Toolchain; give package vendors a line for it, and gencode the kind of its code; and find it
-// through find.Host. Dry runs are recorded in its testdata and parsed by it alone (see dryruntest).
-// Plans of it are goldens in graph/plan.
+// To add a toolchain, write a package with a type that finds itself through find.Host and has the
+// methods of Toolchain; give package vendors a field and a line for it, and gencode the names of its
+// language and its code. Dry runs are recorded in its testdata and parsed by it alone (see
+// dryruntest). Plans of it are goldens in graph/plan.
 //
 // Exceptions: clang for CUDA gets the toolchain of nvcc as a field, since nvlink links prebuilt code
 // of nvcc also beside code that clang compiled. What the two know of a CUDA toolkit is in package
