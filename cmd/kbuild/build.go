@@ -27,8 +27,14 @@ func (cmd buildCmd) Run(c *cli) error {
 	incremental := !c.JSON && !c.Verbose && c.Trace == "" && len(c.KeepCode) == 0 && !c.reports()
 	req := engine.Request{Targets: c.named(cmd.Targets), AllowIncremental: incremental, KeepCode: c.KeepCode}
 	sum, err := w.Build(req)
-	if c.isNoTarget(err) && !strings.Contains(err.Error(), "did you mean") {
-		switch try := c.meantCommand(cmd.Targets); {
+	if err != nil && !strings.Contains(err.Error(), "did you mean") {
+		_, noFolder := os.Stat(c.Dir)
+		_, noManifest := os.Stat(filepath.Join(c.Dir, c.manifestName()))
+		try := "" // where a name is no target, or there is no manifest
+		if noFolder == nil && (noManifest != nil || errors.As(err, new(engine.UsageError))) {
+			try = c.meantCommand(cmd.Targets)
+		}
+		switch {
 		case try == "":
 		case errors.Is(err, engine.ErrDiagnosed): // already printed
 			c.say("Try: %s", try)
@@ -37,16 +43,6 @@ func (cmd buildCmd) Run(c *cli) error {
 		}
 	}
 	return c.ended(sum, err)
-}
-
-// isNoTarget reports whether the build failed because a name is not a target, or because there is
-// no manifest.
-func (c *cli) isNoTarget(err error) bool {
-	if _, noFolder := os.Stat(c.Dir); err == nil || noFolder != nil {
-		return false
-	}
-	_, missing := os.Stat(filepath.Join(c.Dir, c.manifestName()))
-	return missing != nil || errors.As(err, new(engine.UsageError))
 }
 
 // checkLink parses --check-link.
