@@ -29,7 +29,7 @@ type Failure struct {
 	Action  *graph.Action
 	Said    string                  // output of the command
 	Root    string                  // of the project
-	State   string                  // the build tree, relative to Root
+	Build   string                  // the build tree, as in the names of files
 	Actions iter.Seq[*graph.Action] // all actions of the graph
 	// Targets are those of the plan; none if only a part of its actions was loaded.
 	Targets []*graph.Target
@@ -264,7 +264,7 @@ func (f *Failure) find(name string) (files []string) {
 		switch seen++; {
 		case seen > manyFiles:
 			return fs.SkipAll
-		case err != nil || e.IsDir() && rel != "." && (strings.HasPrefix(e.Name(), ".") || rel == f.State):
+		case err != nil || e.IsDir() && rel != "." && (strings.HasPrefix(e.Name(), ".") || p == f.abs(f.Build)):
 			return fs.SkipDir
 		case !e.IsDir() && e.Name() == name:
 			files = append(files, rel)
@@ -533,5 +533,5 @@ func (f *Failure) source(object string) string {
 	if a := f.Maker(object); a != nil && a.Name != "" {
 		return a.Name
 	}
-	return strings.TrimPrefix(object, cache.Absolute(f.Root, f.State)+"/")
+	return strings.TrimPrefix(object, f.Build+"/")
 }

@@ -407,7 +407,7 @@ func (r *Runner) Execute(
 	if own := (*check.OwnVariables)(nil); errors.As(res.Err, &own) {
 		res.Help = own.Help()
 	} else if !r.Verbatim {
-		f := advice.Failure{Action: a, Said: string(res.Output), Root: r.Root, State: r.State,
+		f := advice.Failure{Action: a, Said: string(res.Output), Root: r.Root, Build: r.Graph.BuildDir,
 			Actions: r.actions(), Targets: r.Graph.Targets, Maker: r.Maker}
 		res.Help = f.Help()
 	}
