@@ -142,8 +142,10 @@ func isDefined(text []byte) bool {
 	return bytes.Contains(line, []byte("define ")) || bytes.Contains(line, []byte("define\t"))
 }
 
+// gccDependency matches the pragma, a string for _Pragma, and an argument that may become one.
 var gccDependency = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?s)\bGCC(?:\s|/\*.*?\*/)+dependency\b`)
+	const blank = `(?:\s|/\*.*?\*/)`
+	return regexp.MustCompile(`(?s)(?:pragma` + blank + `+|["(]` + blank + `*)GCC` + blank + `+dependency\b`)
 })
 
 // hasInclude is the common prefix of the operators that query whether a file exists: __has_include,

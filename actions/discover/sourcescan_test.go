@@ -56,6 +56,23 @@ func TestHasInclude(t *testing.T) {
 	}
 }
 
+func TestDependencyPragma(t *testing.T) {
+	for text, want := range map[string]bool{
+		"#pragma GCC dependency \"x.y\"":                          true,
+		"%: pragma /* a */ GCC /* b\n */ dependency <x.y>":        true,
+		"#pra\\\ngma GCC \\\n dependency \"x.y\"":                 true,
+		`_Pragma("GCC dependency \"x.y\"")`:                       true,
+		"#define DO(x) _Pragma(#x)\nDO( GCC dependency \"x.y\" )": true,
+		"// writes the files of GCC dependency options":           false,
+		"#pragma once\n/* no GCC dependency here */":              false,
+		"#pragma GCC poison dependency":                           false,
+	} {
+		if got := scanText([]byte(text + "\n")).dependency; got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 // Which names a source includes in quotes, and whether it includes what a macro names.
 func TestIncludes(t *testing.T) {
 	for text, want := range map[string]struct {
