@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 )
 
 func local(expr string) string { return "locals {\n  x = " + expr + "\n}\n" }
@@ -72,5 +74,24 @@ func TestWithinBounds(t *testing.T) {
 	p, diags := Load(Options{Dir: t.TempDir(), FS: files})
 	if diags.HasErrors() || len(p.Targets) != 20 {
 		t.Errorf("%d targets: %v", len(p.Targets), diags)
+	}
+}
+
+// Conversions of many elements take no time that grows with the square of their number.
+func TestManyElements(t *testing.T) {
+	for _, f := range []string{"toset", "tolist", "distinct"} {
+		text := "locals {\n  all = flatten([for a in range(20): [for b in range(1000): \"d${a}/f${b}\"]])\n" +
+			"  n = length(" + f + "([for f in local.all: \"src/${f}\"]))\n}\n" +
+			"executable \"e\" {\n  sources = [\"a.cu\"]\n  defines = { N = local.n }\n}\n"
+		var before, after syscall.Rusage
+		syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+		p, diags := Load(Options{Dir: t.TempDir(), FS: fstest.MapFS{DefaultFile: {Data: []byte(text)}, "a.cu": {}}})
+		syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+		if diags.HasErrors() || *p.Targets[0].Sources[0].Defines[0].Value != "20000" {
+			t.Errorf("%s: %v", f, diags)
+		}
+		if took := time.Duration(after.Utime.Nano() - before.Utime.Nano()); took > 4*time.Second {
+			t.Errorf("%s takes %s", f, took)
+		}
 	}
 }

@@ -30,8 +30,8 @@ func (l *evaluator) functions() map[string]function.Function {
 		"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
 
 		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": stdlib.MakeToFunc(cty.Number),
-		"tolist":   stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
-		"toset":    stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		"tolist":   conversion(cty.List(cty.DynamicPseudoType)),
+		"toset":    conversion(cty.Set(cty.DynamicPseudoType)),
 		"coalesce": stdlib.CoalesceFunc, "min": stdlib.MinFunc, "max": stdlib.MaxFunc,
 		"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
 

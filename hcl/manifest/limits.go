@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 // Limits turn a slip of the pen into an error, instead of a kbuild that hangs or fills the memory: a
@@ -40,6 +41,22 @@ func converted(v cty.Value, to cty.Type) (cty.Value, error) {
 		}
 	}
 	return convert.Convert(v, to)
+}
+
+// conversion returns the function tolist() or toset(), in linear time too.
+func conversion(to cty.Type) function.Function {
+	slow := stdlib.MakeToFunc(to)
+	return function.New(&function.Spec{
+		Params: slow.Params(),
+		Type: func(args []cty.Value) (cty.Type, error) {
+			v, err := converted(args[0], to)
+			if err != nil {
+				return slow.ReturnTypeForValues(args)
+			}
+			return v.Type(), nil
+		},
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return converted(args[0], to) },
+	})
 }
 
 // distinctFunc is distinct() in linear time: cty compares each element with every other.
