@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -82,8 +81,9 @@ type loop struct {
 	onlyLocal int32 // node that runs locally, and started when no other did; or nobody
 
 	failures    int
-	broken      map[string]bool // commands with a failed pass, see graph.Action.PassOf
-	stopping    bool            // start nothing more
+	broken      map[string]bool    // commands with a failed pass, see graph.Action.PassOf
+	passes      map[string][]int32 // nodes by command; made when the first pass fails
+	stopping    bool               // start nothing more
 	interrupted bool
 	crash       any
 	loadTimer   <-chan time.Time
@@ -306,18 +306,23 @@ func (l *loop) finish(i int32, r Result) {
 // it stops the run. A command counts once, however many of its passes fail.
 func (l *loop) fail(i int32) {
 	l.skipUsers(i)
-	if argv := l.nodes[i].action.Driver().Argv; argv != nil {
-		command := l.nodes[i].action.PassOf()
+	if command := l.nodes[i].action.PassOf(); command != "" {
 		if l.broken[command] {
 			return
 		}
 		l.broken[command] = true
-		for u := range l.nodes {
-			switch n := &l.nodes[u]; n.state {
-			case waiting, ready, queued:
-				if slices.Equal(n.action.Driver().Argv, argv) {
-					l.skipPass(int32(u))
+		if l.passes == nil {
+			l.passes = map[string][]int32{}
+			for u := range l.nodes {
+				if of := l.nodes[u].action.PassOf(); of != "" {
+					l.passes[of] = append(l.passes[of], int32(u))
 				}
+			}
+		}
+		for _, u := range l.passes[command] {
+			switch l.nodes[u].state {
+			case waiting, ready, queued:
+				l.skipPass(u)
 			}
 		}
 	}
