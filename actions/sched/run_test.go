@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -387,41 +386,6 @@ func TestShortOfMemory(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// failing fails all actions.
-type failing struct{}
-
-func (failing) Check(context.Context, *graph.Action) (res Result, ok bool) { return res, false }
-func (failing) Execute(context.Context, *graph.Action, <-chan struct{}) Result {
-	return Result{Status: Failed}
-}
-func (failing) Start(int)                                {}
-func (failing) Started(*graph.Action)                    {}
-func (failing) Finished(*graph.Action, Result, int, int) {}
-
-// With -k 0 a broken header fails thousands of commands. The time for them must not grow with the
-// square of their number.
-func TestManyFailedCommands(t *testing.T) {
-	g := &graph.Graph{}
-	var want []graph.ActionID
-	for command := range 4000 {
-		argv := strings.Fields(strings.Repeat("-Isome/folder/of/the/project ", 30) + fmt.Sprint(command))
-		for pass := range 16 {
-			want = append(want, g.Add(&graph.Action{Outputs: []string{fmt.Sprint(command, "-", pass)},
-				Work: graph.Work{Driver: &graph.Driver{Argv: argv}}}).ID)
-		}
-	}
-	var before, after syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &before)
-	sum, err := Run(t.Context(), sealed(g), want, Options{Jobs: 4}, failing{}, failing{})
-	syscall.Getrusage(syscall.RUSAGE_SELF, &after)
-	if err != nil || sum.Failed < 4000 {
-		t.Errorf("%+v, %v", sum, err)
-	}
-	if took := time.Duration(after.Utime.Nano() - before.Utime.Nano()); took > 5*time.Second {
-		t.Errorf("it takes %s", took)
 	}
 }
 

@@ -18,7 +18,7 @@ func (l *evaluator) functions() map[string]function.Function {
 		"concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "distinct": distinctFunc,
 		"sort": stdlib.SortFunc, "reverse": stdlib.ReverseListFunc, "compact": stdlib.CompactFunc,
 		"length": lengthFunc, "contains": stdlib.ContainsFunc, "element": stdlib.ElementFunc,
-		"range": stdlib.RangeFunc, "setproduct": stdlib.SetProductFunc,
+		"range": stdlib.RangeFunc, "setproduct": setProductFunc,
 		"keys": stdlib.KeysFunc, "values": stdlib.ValuesFunc, "merge": stdlib.MergeFunc,
 		"lookup": stdlib.LookupFunc,
 
@@ -29,7 +29,7 @@ func (l *evaluator) functions() map[string]function.Function {
 		"startswith": textTest(strings.HasPrefix), "endswith": textTest(strings.HasSuffix),
 		"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
 
-		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": stdlib.MakeToFunc(cty.Number),
+		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": toNumberFunc,
 		"tolist":   conversion(cty.List(cty.DynamicPseudoType)),
 		"toset":    conversion(cty.Set(cty.DynamicPseudoType)),
 		"coalesce": stdlib.CoalesceFunc, "min": stdlib.MinFunc, "max": stdlib.MaxFunc,

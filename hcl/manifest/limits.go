@@ -24,6 +24,8 @@ const (
 	maxDepth = 10_000
 	// Limit of the instances of for_each and matrix, in one block and in all.
 	maxInstances = 10_000
+	// Limit of the elements of a setproduct().
+	maxProduct = 1_000_000
 	// Limit of the diagnostics that are shown. The others are counted.
 	maxDiagnostics = 1_000
 	// Size in bytes above which a diagnostic does not show its line.
@@ -58,6 +60,37 @@ func conversion(to cty.Type) function.Function {
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return converted(args[0], to) },
 	})
 }
+
+// setProductFunc is setproduct() with a limit: three lists of 300 elements take gigabytes.
+var setProductFunc = function.New(&function.Spec{
+	VarParam: stdlib.SetProductFunc.VarParam(),
+	Type: func(args []cty.Value) (cty.Type, error) {
+		size := 1
+		for i, a := range args {
+			if a.IsKnown() && !a.IsNull() && a.CanIterateElements() && a.LengthInt() > 0 {
+				if size *= a.LengthInt(); size > maxProduct {
+					return cty.DynamicPseudoType, function.NewArgErrorf(i, "the product of the lists has more than %d elements", maxProduct)
+				}
+			}
+		}
+		return stdlib.SetProductFunc.ReturnTypeForValues(args)
+	},
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return stdlib.SetProductFunc.Call(args) },
+})
+
+// toNumberFunc is tonumber() of what a double can hold. Others take megabytes as text, or are
+// infinite, which no function expects.
+var toNumberFunc = function.New(&function.Spec{
+	Params: stdlib.MakeToFunc(cty.Number).Params(),
+	Type:   function.StaticReturnType(cty.Number),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		v, err := stdlib.MakeToFunc(cty.Number).Call(args)
+		if err == nil {
+			err = soundNumber(v)
+		}
+		return v, err
+	},
+})
 
 // distinctFunc is distinct() in linear time: cty compares each element with every other.
 var distinctFunc = function.New(&function.Spec{

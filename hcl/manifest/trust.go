@@ -185,7 +185,7 @@ func (o Options) safeFolders() (safe []string, config string, fault *Diagnostic)
 	}
 	l := newLoader(Options{})
 	b := &block{kind: "the configuration", body: l.parse(config, src), misspelt: map[string]bool{},
-		schema: &Block{Attributes: []Attribute{{Name: "safe_directories", Type: StringsType}}}}
+		schema: &Block{Name: "config.hcl", Attributes: []Attribute{{Name: "safe_directories", Type: StringsType}}}}
 	l.checkAttrs(b)
 	l.checkNested(b)
 	l.resolveBlock(b, b)

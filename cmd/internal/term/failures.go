@@ -19,8 +19,11 @@ import (
 // failures holds the failed commands in order.
 type failures struct {
 	list    []*failed
-	reasons map[string]string // why a command's first pass ran, which reads sources
+	reasons map[source]string // why a command's first pass ran, which reads sources
 }
+
+// source identifies what a command compiles or links.
+type source struct{ target, name string }
 
 // failed is a failed command: a split one with its failed passes, or an unsplit one.
 type failed struct {
@@ -34,15 +37,15 @@ type failed struct {
 
 // ran records why a pass ran.
 func (f *failures) ran(a *graph.Action, reason string) {
-	command := a.PassOf()
-	if command == "" || reason == "" {
+	if a.Driver().Argv == nil || reason == "" {
 		return
 	}
 	if f.reasons == nil {
-		f.reasons = map[string]string{}
+		f.reasons = map[source]string{}
 	}
-	if _, ok := f.reasons[command]; !ok {
-		f.reasons[command] = reason
+	of := source{a.Target, a.Name}
+	if _, ok := f.reasons[of]; !ok {
+		f.reasons[of] = reason
 	}
 }
 

@@ -177,7 +177,7 @@ func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 	}
 	field("target", target)
 	why := r.Reason
-	if first := p.failures.reasons[a.PassOf()]; first != "" {
+	if first := p.failures.reasons[source{a.Target, a.Name}]; first != "" && a.Driver().Argv != nil {
 		why = first
 	}
 	if why != sched.NoRecord { // useful only after an edit
