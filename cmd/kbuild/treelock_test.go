@@ -198,21 +198,3 @@ func TestNoWaitForItself(t *testing.T) {
 		t.Errorf("it ends with %d:\n%s", status, b.printed)
 	}
 }
-
-// Two rules of one Makefile build in one tree. Two commands of the first can only end if they run
-// at the same time: with -j2, if the second kbuild has no slot while it waits.
-func TestTwoRulesOfMake(t *testing.T) {
-	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip("needs GNU make")
-	}
-	dir := slowProject(t)
-	writeTestFile(t, filepath.Join(dir, "kernels.hcl"), strings.ReplaceAll(generated("a", "b"), "slow.sh", "meet.sh"))
-	writeTestFile(t, filepath.Join(dir, "meet.sh"), `case "$1" in *a) echo >go;; *) read x <go;; esac; : >"$1"`)
-	writeTestFile(t, filepath.Join(dir, "Makefile"), "all: one two\none two:\n\t+kbuild -j4\n.PHONY: all one two\n")
-	text, err := exec.Command("make", "-C", dir, "-j2").CombinedOutput()
-	// the holder of the lock may not have written its process id yet
-	waits, _, _ := strings.Cut(waits, " (process")
-	if err != nil || bytes.Count(text, []byte(waits)) != 1 || !bytes.Contains(text, []byte("2 ran")) || bytes.Contains(text, []byte("INTERNAL")) {
-		t.Errorf("%v\n%s", err, text)
-	}
-}
