@@ -109,7 +109,8 @@ func (t Tree) shadowed(rec *cache.Record) (file string) {
 				continue
 			}
 			for p := range h.of(f.Path, false) {
-				if !discovers(rec, p) && !slices.Contains(rec.Passed, p) && t.isFile(p) {
+				// gcc looks into a folder of precompiled headers
+				if !discovers(rec, p) && !slices.Contains(rec.Passed, p) && (t.isFile(p) || path.Ext(p) == pch) {
 					return p
 				}
 			}

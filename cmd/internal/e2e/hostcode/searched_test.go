@@ -30,6 +30,8 @@ func TestPrecompiledSearched(t *testing.T) {
 		{"rm -r build", 6},
 		{"echo '#define VALUE 7' >first/h.h", 7},
 		{"rm first/h.h", 6},
+		{"mkdir first/h.h.gch; echo '#define VALUE 20' >g.h; g++ -O2 -x c++-header g.h -o first/h.h.gch/x", 20},
+		{"rm -r first/h.h.gch", 6},
 		{precompile("first", 8) + "; rm first/h.h", 8},
 		{precompile("inc/sub", 9) + fmt.Sprintf(source, `#define H <sub/h.h>\n#include H`), 9},
 		{precompile("inc/sub", 10), 10},
