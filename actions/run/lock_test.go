@@ -52,22 +52,20 @@ func TestLookLock(t *testing.T) {
 	}
 	builder.Release()
 	var others sync.WaitGroup
-	done := make(chan struct{})
+	looks := make(chan struct{}, 30) // bounded, so that not always one of them has the lock
 	for range 3 {
 		others.Go(func() {
-			for {
+			for range looks {
 				if l, ok := LookLock(name); ok {
 					l.Release()
-				}
-				select {
-				case <-done:
-					return
-				default:
 				}
 			}
 		})
 	}
 	for range 200 {
+		for len(looks) < cap(looks) {
+			looks <- struct{}{}
+		}
 		l, err := AcquireLock(context.Background(), name, nil)
 		if err != nil {
 			t.Error(err)
@@ -75,7 +73,7 @@ func TestLookLock(t *testing.T) {
 		}
 		l.Release()
 	}
-	close(done)
+	close(looks)
 	others.Wait()
 }
 
