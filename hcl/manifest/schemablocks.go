@@ -261,7 +261,7 @@ profile "dev" {
 					"installed beside it.",
 				Becomes: "`-Wl,-soname,libx.so.1`, and `libx.so.1` beside `libx.so`"},
 			attrOutputName("`build/lib/libNAME.a` or `.so`"),
-			attrForEach("a library", "The library is called as the key."),
+			attrForEach("a library", "The target is library.NAME[\"KEY\"]."),
 			attrPublicHeaders,
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
@@ -273,7 +273,7 @@ profile "dev" {
   code    = ["sm_80"]
 }`,
 		Attributes: slices.Concat([]Attribute{attrSources, attrDeps, attrOutputName("`build/bin/NAME`"),
-			attrForEach("a program", "The program is called as the key."),
+			attrForEach("a program", "The target is executable.NAME[\"KEY\"]."),
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
 	}, {
