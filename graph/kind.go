@@ -66,7 +66,7 @@ type KindInfo struct {
 
 	// The output does not depend on its name: another build tree or profile reuses it.
 	Unnamed  bool
-	Pool     string // of Graph.Pools; "" is none
+	Pool     string // of Graph.Pools; "" for no pool
 	Portable bool   // it reads only what its command names and its tool: it can run remotely
 	Shared   bool   // several links may plan the same action
 

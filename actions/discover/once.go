@@ -78,7 +78,7 @@ func (s *compile) onceHeaders(found []cache.FileDigest, angled []string) (there 
 	}
 	skipped := map[cache.Digest][]string{}
 	for _, p := range candidates {
-		if p = s.Name(p); known[p] || !s.hasFile(p) {
+		if known[p] || !s.hasFile(p) {
 			continue
 		}
 		known[p] = true
@@ -158,8 +158,8 @@ func sameFiles(name string) (read, skipped []string, ok bool) {
 	return strings.Split(list, "\n"), skipped, ok
 }
 
-// EqualHeaders returns the files of a record whose time stamps matter as well. Which of them are
-// skipped, so that no dependency file names them, depends on what stood beside them at that time.
+// EqualHeaders returns the files of a record whose time stamps matter as well. skipped are those of
+// them that no dependency file names. They are a guess, from the folders as they were at the run.
 func EqualHeaders(rec *cache.Record) (files, skipped []string) {
 	for _, f := range rec.Discovered {
 		if read, not, ok := sameFiles(f.Path); ok {

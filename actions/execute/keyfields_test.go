@@ -51,7 +51,7 @@ var notInKey = map[string]string{
 	"Action.Work.Pass.Gate":             "the arguments of such a command name no output",
 	"Action.Work.Pass.EmptyCwd":         "all actions of the kind have it",
 	"Action.Work.Link.LTO":              "the arguments have it",
-	"Action.Work.Link.Check":            "it decides what is said about a failure",
+	"Action.Work.Link.Check":            "it decides how a failure is explained",
 	"Action.Work.Link.UnknownOptions":   "it is for messages",
 	"Action.Work.Link.Foreign":          "it is for messages",
 	"Action.Work.Link.Owners":           "it is for messages",
@@ -103,12 +103,12 @@ func TestKeyHasFields(t *testing.T) {
 	change("Action", func(a *graph.Action) reflect.Value { return reflect.ValueOf(a).Elem() })
 	for name := range notInKey {
 		if !seen[name] {
-			t.Errorf("notInKey has %s, which is no field", name)
+			t.Errorf("notInKey has %s, but an action has no such field", name)
 		}
 	}
 }
 
-// set gives v a value that it does not have.
+// set changes v to another value.
 func set(t *testing.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:

@@ -283,8 +283,8 @@ func (c container) forLink(code gencode.Code) container {
 	return c
 }
 
-// chooses reports whether a link for code may use img. exact are the kinds of which the fatbin has
-// an image for the exact architecture.
+// chooses reports whether a link for code may use img. exact holds the kinds of images that the
+// fatbin has for exactly this architecture.
 func chooses(img gencode.Image, code gencode.Code, exact map[gencode.Kind]bool) bool {
 	switch {
 	case img.Kind == gencode.PTX && exact[gencode.SASS]:

@@ -33,7 +33,7 @@ type Request struct {
 	vendors.Needs
 	Libs     []Lib
 	Env      func(string) string
-	MemoPath string // folder that remembers answers between runs; "" is none
+	MemoPath string // folder where answers are kept between runs; "" keeps none
 }
 
 // Collect gathers the facts. Faults of tools are part of the facts (CUDAError, Tool.Error), since

@@ -97,7 +97,7 @@ func (l *loop) joinNow(i int32) {
 func (l *loop) vacate(i int32) {
 	n := &l.nodes[i]
 	if n.place == elsewhere {
-		close(l.raced[i]) // it waits for no local slot any more
+		close(l.raced[i]) // the remote run stops waiting for a local slot
 		delete(l.raced, i)
 		return
 	}

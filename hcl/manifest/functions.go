@@ -29,7 +29,7 @@ func (l *evaluator) functions() map[string]function.Function {
 		"startswith": textTest(strings.HasPrefix), "endswith": textTest(strings.HasSuffix),
 		"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
 
-		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": toNumberFunc,
+		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": toNumber(),
 		"tolist":   conversion(cty.List(cty.DynamicPseudoType)),
 		"toset":    conversion(cty.Set(cty.DynamicPseudoType)),
 		"coalesce": stdlib.CoalesceFunc, "min": stdlib.MinFunc, "max": stdlib.MaxFunc,

@@ -78,19 +78,22 @@ var setProductFunc = function.New(&function.Spec{
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return stdlib.SetProductFunc.Call(args) },
 })
 
-// toNumberFunc is tonumber() of what a double can hold. Others take megabytes as text, or are
-// infinite, which no function expects.
-var toNumberFunc = function.New(&function.Spec{
-	Params: stdlib.MakeToFunc(cty.Number).Params(),
-	Type:   function.StaticReturnType(cty.Number),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		v, err := stdlib.MakeToFunc(cty.Number).Call(args)
-		if err == nil {
-			err = soundNumber(v)
-		}
-		return v, err
-	},
-})
+// toNumber returns the function tonumber() for numbers that a double can hold. Others take megabytes
+// as text, or are infinite, which no function expects.
+func toNumber() function.Function {
+	unbounded := stdlib.MakeToFunc(cty.Number)
+	return function.New(&function.Spec{
+		Params: unbounded.Params(),
+		Type:   function.StaticReturnType(cty.Number),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			v, err := unbounded.Call(args)
+			if err == nil {
+				err = soundNumber(v)
+			}
+			return v, err
+		},
+	})
+}
 
 // distinctFunc is distinct() in linear time: cty compares each element with every other.
 var distinctFunc = function.New(&function.Spec{

@@ -22,7 +22,7 @@ type failures struct {
 	reasons map[source]string // why a command's first pass ran, which reads sources
 }
 
-// source identifies what a command compiles or links.
+// source identifies what a command compiles or links. It is shorter than the command.
 type source struct{ target, name string }
 
 // failed is a failed command: a split one with its failed passes, or an unsplit one.
